@@ -1,0 +1,73 @@
+"""Sentences made from tables: what a table says, and that it cannot tell where it cannot.
+
+A notebook prints these instead of typed numbers, so that they stay true when it is run on other data.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from lib import stats
+from lib.tables import interval, percent, points
+
+
+def best_and_weakest(table: pd.DataFrame) -> str:
+    """One line a dataset x judge: which designs have the highest and the lowest accuracy.
+
+    `table` is that of `lib.tables.accuracy_table`.
+    """
+    lines = []
+    for (dataset, judge), part in table.groupby(["dataset", "judge"], sort=False):
+        top, bottom = part["accuracy"].max(), part["accuracy"].min()
+        if pd.isna(top):
+            lines.append(f"- {dataset}, {judge}: n/a.")
+            continue
+        best, weakest = (", ".join(part.loc[part["accuracy"] == value, "design"]) for value in (top, bottom))
+        ends = f"highest {best} ({percent(top)} %), lowest {weakest} ({percent(bottom)} %)"
+        lines.append(f"- {dataset}, {judge}: {ends if top > bottom else f'all designs {percent(top)} %'}.")
+    return "\n".join(lines)
+
+
+def differences(table: pd.DataFrame) -> str:
+    """One line a comparison: which design is better, or that these questions cannot tell.
+
+    `table` is that of `lib.tables.paired_table`. Better means that the exact test, after Holm, and the interval
+    agree; where only one of them speaks, or neither, the line says so.
+    """
+    return "\n".join(f"- {_difference(line)}" for line in table.itertuples())
+
+
+def _difference(line) -> str:
+    where = f"{line.dataset}, {line.judge}"
+    sizes = f"{points(line.difference)} points {interval(line.low, line.high)}"
+    p = f"exact p {stats.format_p(line.p_value)}, Holm {stats.format_p(line.p_holm)}"
+    tested = line.p_holm < stats.ALPHA
+    excluded = line.low > 0 or line.high < 0
+    if tested and excluded:
+        better = line.a if line.difference > 0 else line.b
+        verdict = f"{better} is better"
+    elif tested or excluded:
+        verdict = f"only the {'test' if tested else 'interval'} tells {line.a} and {line.b} apart"
+    else:
+        verdict = f"cannot tell {line.a} from {line.b}"
+    return (
+        f"{where}: {verdict} ({line.a} − {line.b}: {sizes}; {p}; {line.ties} of {line.n_questions} questions tied)."
+    )
+
+
+def disagreements(table: pd.DataFrame) -> str:
+    """Where the unadjusted test and the interval disagree in a table of `lib.tables.paired_table`."""
+    apart = table[~table["agree"]]
+    if apart.empty:
+        return f"Test and interval agree in all {len(table)} comparisons."
+    named = "; ".join(f"{line.dataset}, {line.judge}, {line.a} − {line.b}" for line in apart.itertuples())
+    return f"Test and interval disagree in {len(apart)} of {len(table)} comparisons: {named}."
+
+
+def parsing(table: pd.DataFrame) -> str:
+    """How much of what was asked became a verdict, by judge. `table` is that of `lib.tables.parse_table`."""
+    lines = []
+    for judge, part in table.groupby("judge", sort=False):
+        asked, unjudged = part["asked"].sum(), part["unjudged"].sum()
+        lines.append(f"- {judge}: {asked - unjudged} of {asked} replies hold a verdict, {unjudged} stay unjudged.")
+    return "\n".join(lines)

@@ -1,0 +1,138 @@
+"""A baseline without a model: word overlap answers each design, in the JSON that a model would write.
+
+It shows how far construction labels yield to word matching alone. The thresholds below were set before any
+label was looked at and are not tuned: a claim counts as found when at least two thirds of its words stand in
+the other text; a whole text is matched above two thirds and foreign below one third. Word order, negation and
+numbers in words mean nothing to it, so it never calls a claim contradicted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from lib.providers import CallError, Reply
+
+FOUND = 2 / 3
+FOREIGN = 1 / 3
+
+_WORD = re.compile(r"\w+")
+# Function words carry no claim. A closed class, listed whole.
+_FUNCTION = frozenset(
+    "a an the this that these those it its he she they them his her their we you i who whom whose which what when "
+    "where why how is are was were be been being am do does did has have had will would can could may might shall "
+    "should must of in on at by for from to with as and or but nor so if than then there here into out up down over "
+    "under about after before between not no yes also only".split()
+)
+_CLAIM_END = re.compile(r"[.!?](?=\s)|[\n,;]")
+# The layout's tags, with the number they carry, cannot stand inside a field (`lib.prompts.render` sees to that).
+_LAYOUT = re.compile(
+    r"<question(-\d+|)>\n.*?\n</question\1>\n\n"
+    r"<reference\1>\n(?P<reference>.*?)\n</reference\1>\n\n"
+    r"<candidate\1>\n(?P<candidate>.*?)\n</candidate\1>",
+    re.DOTALL,
+)
+
+
+class Lexical:
+    """The overlap baseline behind the interface of a provider."""
+
+    sdk = "lexical-overlap 1"
+
+    async def ask(self, request: dict) -> Reply:
+        """The overlap's answer to one request. Raises CallError for messages that are not in the layout."""
+        return answer(request)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def answer(request: dict) -> Reply:
+    """The overlap's answer as a reply without tokens. Raises CallError for messages not in the layout."""
+    layout = _LAYOUT.fullmatch(request["messages"][-1]["content"])
+    design = request["params"]["design"]
+    if layout is None or design not in _DESIGNS:
+        raise CallError("the lexical baseline reads the layout of prompts/ and designs C, H, R, B, S only", "fatal")
+    verdict, share, lists = _DESIGNS[design](layout["reference"], layout["candidate"])
+    body = {"verdict": verdict, "score": 1 + round(4 * share), "confidence": round(max(share, 1 - share), 3)}
+    rationale = f"{share:.0%} of what this design looks for was found by its words."
+    text = json.dumps(body | lists | {"rationale": rationale}, ensure_ascii=False)
+    return Reply(text=text, finish_reason="stop", model=request["model"])
+
+
+def claims(text: str) -> list[str]:
+    """The pieces of a text between sentence ends, line ends, commas and semicolons that hold a content word."""
+    return [piece.strip() for piece in _CLAIM_END.split(text) if _words(piece)]
+
+
+def _words(text: str) -> set[str]:
+    words = set(_WORD.findall(text.casefold()))
+    # A text of function words alone ("No.") still says something: then they count.
+    return words - _FUNCTION or words
+
+
+def _share(words: set[str], other: set[str]) -> float:
+    return len(words & other) / len(words) if words else 0.0
+
+
+def _split(text: str, other: str) -> tuple[list[str], list[str]]:
+    other_words = _words(other)
+    found, absent = [], []
+    for claim in claims(text):
+        (found if _share(_words(claim), other_words) >= FOUND else absent).append(claim)
+    return found, absent
+
+
+def _by_claims(found: int, absent: int) -> tuple[str, float]:
+    share = found / (found + absent) if found + absent else 0.0
+    return "supported" if share == 1 else "unsupported" if share == 0 else "partially_supported", share
+
+
+def _by_share(share: float, least: float) -> str:
+    # `least` is what keeps it from `unsupported`: a short candidate may cover little and still be from the text.
+    return "supported" if share >= FOUND else "unsupported" if least < FOREIGN else "partially_supported"
+
+
+def _candidate_side(reference: str, candidate: str):
+    found, absent = _split(candidate, reference)
+    lists = {"supported_claims": found, "unsupported_claims": absent, "contradicted_claims": []}
+    return *_by_claims(len(found), len(absent)), lists
+
+
+def _reference_side(reference: str, candidate: str):
+    found, absent = _split(reference, candidate)
+    lists = {"covered_points": found, "missing_points": absent, "contradicted_points": []}
+    return *_by_claims(len(found), len(absent)), lists
+
+
+def _both_sides(reference: str, candidate: str):
+    forward, backward = _candidate_side(reference, candidate)[2], _reference_side(reference, candidate)[2]
+    found = len(forward["supported_claims"]) + len(backward["covered_points"])
+    absent = len(forward["unsupported_claims"]) + len(backward["missing_points"])
+    return *_by_claims(found, absent), forward | backward
+
+
+def _holistic(reference: str, candidate: str):
+    ours, theirs = _words(candidate), _words(reference)
+    grounded, covered = _share(ours, theirs), _share(theirs, ours)
+    share = min(grounded, covered)
+    issues = [
+        f"{name} {value:.0%}" for name, value in (("grounded", grounded), ("covered", covered)) if value < FOUND
+    ]
+    return _by_share(share, grounded), share, {"issues": issues}
+
+
+def _whole_candidate(reference: str, candidate: str):
+    share = _share(_words(candidate), _words(reference))
+    supported = [candidate] if share >= FOUND else []
+    lists = {"supported_claims": supported, "unsupported_claims": [], "contradicted_claims": []}
+    return _by_share(share, share), share, lists
+
+
+_DESIGNS = {
+    "C": _candidate_side,
+    "H": _holistic,
+    "R": _reference_side,
+    "B": _both_sides,
+    "S": _whole_candidate,
+}

@@ -1,0 +1,111 @@
+"""What runs write and read back: judgments by cell, tables, and where they came from.
+
+A cell is the judgments of one judge, condition, dataset and prompt on the rows of one run, in one Parquet file.
+Every file is put in place whole, so one that stands there is complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from importlib.metadata import version
+from itertools import product
+from pathlib import Path
+
+import pandas as pd
+
+from lib import paths
+
+PACKAGES = ("datasets", "matplotlib", "numpy", "openai", "pandas", "papermill", "pyarrow", "scipy", "statsmodels")
+_CELL = ["judge", "condition", "dataset", "prompt"]
+
+
+def cell_path(run: str, judge: str, condition: str, dataset: str, prompt: str) -> Path:
+    """Where the judgments of one cell stand."""
+    return paths.JUDGMENTS / run / f"{judge}.{condition}.{dataset}.{prompt}.parquet"
+
+
+def write_cells(run: str, judgments: pd.DataFrame) -> list[Path]:
+    """Write judgments, one file a cell; returns the files in the order of the cells' first lines."""
+    written = []
+    for key, cell in judgments.groupby(_CELL, sort=False):
+        written.append(write_table(cell_path(run, *key), cell.reset_index(drop=True)))
+    return written
+
+
+def read_cells(
+    run: str, judges: Sequence[str], datasets: Sequence[str], prompts: Sequence[str], condition: str = "primary"
+) -> tuple[pd.DataFrame, list[str]]:
+    """The judgments of all these cells that exist, and for each that does not, the command that makes it.
+
+    Raises ValueError with those commands if none exists.
+    """
+    found, missing = [], {}
+    for judge, dataset, prompt in product(judges, datasets, prompts):
+        path = cell_path(run, judge, condition, dataset, prompt)
+        if path.exists():
+            found.append(pd.read_parquet(path))
+        else:
+            missing.setdefault(judge, set()).add(f"{dataset} {prompt}")
+    commands = [
+        f"{', '.join(sorted(cells))} by {judge}: papermill notebooks/20-judge.ipynb out.ipynb -p judge {judge}"
+        for judge, cells in missing.items()
+    ]
+    if not found:
+        raise ValueError(f"no judgments for the run {run}; make them first: {'; '.join(commands)}")
+    return pd.concat(found, ignore_index=True), commands
+
+
+def write_table(path: Path, table: pd.DataFrame) -> Path:
+    """Write a table as Parquet (for machines) or CSV (for people), by the file's ending; returns the path."""
+    if path.suffix == ".parquet":
+        return write_bytes(path, table.to_parquet(index=False))
+    return write_bytes(path, table.to_csv(index=False, lineterminator="\n").encode())
+
+
+def write_bytes(path: Path, data: bytes) -> Path:
+    """Put a file in place whole; returns the path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part{os.getpid()}")
+    part.write_bytes(data)
+    return part.replace(path)
+
+
+def written(files: Iterable[Path]) -> pd.DataFrame:
+    """What was written: `file`, `rows` (missing where it is no table), `sha256` (the first 16 hex digits)."""
+    lines = []
+    for path in files:
+        rows = len(pd.read_parquet(path)) if path.suffix == ".parquet" else pd.NA
+        rows = len(pd.read_csv(path, dtype=str, keep_default_na=False)) if path.suffix == ".csv" else rows
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+        lines.append({"file": paths.shown(path), "rows": rows, "sha256": digest})
+    return pd.DataFrame(lines, columns=["file", "rows", "sha256"]).astype({"rows": "Int64"})
+
+
+def provenance() -> dict[str, str]:
+    """The git commit (with `+changes` if files differ from it), Python and package versions of this process."""
+    facts = {"git commit": _git_commit(), "python": platform.python_version()}
+    return facts | {name: version(name) for name in PACKAGES}
+
+
+def _git_commit() -> str:
+    try:
+        commit = _git("rev-parse", "HEAD")
+        return commit + ("+changes" if _git("status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown (not a git checkout)"
+
+
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", "-C", str(paths.ROOT), *arguments], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def write_manifest(run: str, name: str, facts: Mapping[str, object]) -> Path:
+    """Keep what made a result beside it: `facts` and the provenance, as JSON under the run's judgments."""
+    text = json.dumps({**facts, "provenance": provenance()}, indent=1, sort_keys=True, default=str)
+    return write_bytes(paths.JUDGMENTS / run / f"{name}.json", (text + "\n").encode())

@@ -1,0 +1,213 @@
+"""Ask the calls of a plan that have no reply, and commit each reply as it arrives.
+
+The unit is a call. The engine knows keys and requests, not rows, so a design of several calls a row can join.
+A reply counts once it is committed; stopping at any moment loses none, and running again asks only the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+import tenacity
+from tqdm import tqdm
+
+from lib.judges import open_provider
+from lib.plan import Call, Plan, chunks, survey
+from lib.providers import CallError, Provider
+from lib.store import Store, Stored, canonical, now
+
+ATTEMPTS = 5
+# So many calls in a row without one reply: the server is gone, and the rest would only wait for nothing.
+GIVE_UP = 8
+_RENEW_S = 15.0
+# Between two looks at what another process holds.
+_HELD_S = 1.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What `execute` did: calls `answered` and `failed` now, still `missing` afterwards, and `seconds`."""
+
+    answered: int
+    failed: int
+    missing: int
+    seconds: float
+
+
+async def execute(plan: Plan, store: Store, provider: Provider | None = None, limit: int | None = None) -> Outcome:
+    """Ask every call of the plan that has no reply, and commit each reply as it arrives.
+
+    `provider` defaults to the one that the judge's entry opens, only if something is missing. `limit` is the most
+    calls to ask now, all by default. A call that
+    another process is asking is waited for, not asked again. Raises CallError at the first fatal one, after
+    the replies under way are committed; a call that fails alone is kept in the store's failures.
+    """
+    before = survey(plan, store)
+    if not before.missing:
+        return Outcome(0, 0, 0, 0.0)
+    started = time.monotonic()
+    opened = provider or open_provider(plan.judge)
+    engine = _Engine(plan, store, opened, before.missing if limit is None else min(limit, before.missing))
+    try:
+        await engine.run()
+    finally:
+        if provider is None:
+            await opened.close()
+        store.release()
+    missing = survey(plan, store).missing
+    return Outcome(engine.answered, engine.failed, missing, time.monotonic() - started)
+
+
+class _Engine:
+    """Workers that ask, and one writer that commits what has arrived, many replies to one transaction."""
+
+    def __init__(self, plan: Plan, store: Store, provider: Provider, limit: int):
+        self._plan, self._store, self._provider, self._limit = plan, store, provider, limit
+        self._batch = 2 * plan.judge.in_flight
+        self._ready: asyncio.Queue[Call | None] = asyncio.Queue(maxsize=plan.judge.in_flight)
+        self._arrived: list[tuple[Stored, asyncio.Future]] = []
+        self._wake = asyncio.Event()
+        self._fatal: CallError | None = None
+        self.answered = self.failed = self._in_a_row = 0
+        self._bar = tqdm(total=limit, desc=f"{plan.judge.name} {plan.condition}", unit="call")
+
+    async def run(self) -> None:
+        tasks = [asyncio.create_task(step) for step in (self._ask_all(), self._write(), self._renew())]
+        try:
+            # The writer and the renewal never end: the first to end is the work done, or one that broke.
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            # A stop between arrival and commit must not lose what has arrived.
+            self._store.put([stored for stored, _ in self._arrived])
+            self._bar.close()
+        if self._fatal:
+            raise self._fatal
+
+    async def _ask_all(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._plan.judge.in_flight):
+                group.create_task(self._work())
+            await self._feed()
+            for _ in range(self._plan.judge.in_flight):
+                await self._ready.put(None)
+
+    async def _feed(self) -> None:
+        """Claim missing calls and hand them to the workers; go back for those that another process held."""
+        given: set[str] = set()
+        held = [call async for call in self._hand_out(chunks(self._plan), given)]
+        while held and len(given) < self._limit and not self._fatal:
+            await asyncio.sleep(_HELD_S)
+            held = [call async for call in self._hand_out(chunks(held), given)]
+
+    async def _hand_out(self, parts: Iterator[list[Call]], given: set[str]) -> AsyncIterator[Call]:
+        """Put what can be claimed before the workers; yield the calls that another process holds."""
+        for part in parts:
+            found = self._store.where(call.key for call in part)
+            wanted = list(
+                {call.key: call for call in part if call.key not in found and call.key not in given}.values()
+            )
+            # Few at a time, so that a second process finds work too.
+            for start in range(0, len(wanted), self._batch):
+                batch = wanted[start : start + self._batch][: self._limit - len(given)]
+                mine = await self._claim([call.key for call in batch])
+                given |= mine
+                for call in batch:
+                    if self._fatal:
+                        return
+                    if call.key in mine:
+                        await self._ready.put(call)
+                    else:
+                        yield call
+
+    async def _claim(self, keys: list[str]) -> set[str]:
+        if not keys or self._plan.judge.free:
+            return set(keys)
+        return await asyncio.to_thread(self._store.claim, keys)
+
+    async def _work(self) -> None:
+        while (call := await self._ready.get()) is not None:
+            if self._fatal:
+                continue
+            try:
+                stored = await self._ask(call)
+            except CallError as error:
+                self._fail(call, error)
+                continue
+            committed = asyncio.get_running_loop().create_future()
+            self._arrived.append((stored, committed))
+            self._wake.set()
+            await committed
+            self.answered += 1
+            self._in_a_row = 0
+            self._bar.update()
+
+    def _fail(self, call: Call, error: CallError) -> None:
+        self._store.put_failure(call.key, call.request, str(error), error.kind)
+        self.failed += 1
+        self._bar.update()
+        self._in_a_row += error.kind == "transient"
+        if self._in_a_row >= GIVE_UP:
+            error = CallError(f"the last {GIVE_UP} calls failed, each {ATTEMPTS} times; the last: {error}", "fatal")
+        if error.kind == "fatal":
+            self._fatal = self._fatal or error
+
+    async def _ask(self, call: Call) -> Stored:
+        attempts = 0
+        started = time.monotonic()
+        async for attempt in tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception(lambda error: getattr(error, "kind", "") == "transient"),
+            wait=_wait,
+            stop=tenacity.stop_after_attempt(ATTEMPTS),
+            reraise=True,
+        ):
+            with attempt:
+                attempts += 1
+                reply = await self._provider.ask(call.request)
+        return Stored(
+            key=call.key,
+            request=canonical(call.request),
+            text=reply.text,
+            finish_reason=reply.finish_reason,
+            model=reply.model,
+            tokens_in=reply.tokens_in,
+            tokens_out=reply.tokens_out,
+            tokens_reasoning=reply.tokens_reasoning,
+            tokens_cached=reply.tokens_cached,
+            latency_s=round(time.monotonic() - started, 4),
+            attempts=attempts,
+            sdk=self._provider.sdk,
+            at=now(),
+            raw=reply.raw,
+        )
+
+    async def _write(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            batch = list(self._arrived)
+            await asyncio.to_thread(self._store.put, [stored for stored, _ in batch])
+            # Only what is committed leaves the list: `run` puts the rest when it is stopped.
+            del self._arrived[: len(batch)]
+            for _, committed in batch:
+                committed.set_result(None)
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(_RENEW_S)
+            await asyncio.to_thread(self._store.renew)
+
+
+_backoff = tenacity.wait_random_exponential(multiplier=0.5, max=30)
+
+
+def _wait(state: tenacity.RetryCallState) -> float:
+    error = state.outcome.exception()
+    return max(_backoff(state), getattr(error, "retry_after", None) or 0.0)

@@ -1,0 +1,229 @@
+"""Every reply ever received, in SQLite, by call key; recorded replies as a read-only layer under it.
+
+A reply is never overwritten or deleted. Failures stand in a table beside and are never served. Several
+processes may share one file: claims keep them from asking the same call at the same time.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import socket
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+
+from lib import paths
+
+SCHEMA_VERSION = 1
+# A claim of a process that cannot be looked up (another machine) is dead after this long without renewal.
+CLAIM_S = 60.0
+_CHUNK = 500
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS calls (
+  key TEXT PRIMARY KEY, request TEXT NOT NULL, text TEXT, finish_reason TEXT, model TEXT,
+  tokens_in INTEGER, tokens_out INTEGER, tokens_reasoning INTEGER, tokens_cached INTEGER,
+  latency_s REAL, attempts INTEGER, sdk TEXT, at TEXT, raw TEXT);
+CREATE TABLE IF NOT EXISTS failures (key TEXT NOT NULL, request TEXT NOT NULL, error TEXT, kind TEXT, at TEXT);
+CREATE INDEX IF NOT EXISTS failures_key ON failures (key);
+CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL, renewed REAL NOT NULL);
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A reply with its request. `request` is canonical JSON, `latency_s` seconds, `at` UTC in ISO form."""
+
+    key: str
+    request: str
+    text: str | None
+    finish_reason: str | None
+    model: str | None
+    tokens_in: int | None
+    tokens_out: int | None
+    tokens_reasoning: int | None
+    tokens_cached: int | None
+    latency_s: float | None
+    attempts: int | None
+    sdk: str | None
+    at: str | None
+    raw: str | None = None
+
+
+_COLUMNS = tuple(field.name for field in fields(Stored))
+_INSERT = f"INSERT OR IGNORE INTO calls ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
+
+
+def canonical(request: dict) -> str:
+    """The one JSON text of a request: sorted keys, no blanks, ASCII."""
+    return json.dumps(request, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def call_key(request: dict) -> str:
+    """The key of a call: sha256 of its request's canonical JSON."""
+    return hashlib.sha256(canonical(request).encode()).hexdigest()
+
+
+class Store:
+    """The replies in `path`, over those recorded in `recorded` (JSONL, gzipped, one `Stored` a line).
+
+    Raises ValueError for a file that is no store, is of another version, or a recorded file with a bad line.
+    """
+
+    def __init__(self, path: str | Path = paths.CALLS, recorded: Sequence[Path] | None = None):
+        if recorded is None:
+            recorded = sorted(paths.RECORDED.glob("*.jsonl.gz"))
+        self._recorded = {call.key: call for file in recorded for call in read_recorded(file)}
+        self._owner = f"{socket.gethostname()}:{os.getpid()}:{time.time_ns()}"
+        if str(path) != ":memory:":
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+        # One connection for all threads of this process; the lock keeps their transactions apart.
+        self._lock = threading.Lock()
+        self._db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
+        try:
+            version = self._db.execute("PRAGMA user_version").fetchone()[0]
+            if version not in (0, SCHEMA_VERSION):
+                raise ValueError(f"{paths.shown(path)} has store version {version}, this code reads {SCHEMA_VERSION}")
+            self._db.execute("PRAGMA journal_mode=WAL")
+            # A reply is paid for: it is on the disk, not only handed to the system, before it counts as arrived.
+            self._db.execute("PRAGMA synchronous=FULL")
+            self._db.executescript(_TABLES)
+            self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+        except sqlite3.DatabaseError as error:
+            raise ValueError(f"{paths.shown(path)} cannot be opened as a store of replies: {error}") from None
+
+    def close(self) -> None:
+        """Give up this process's claims and the file."""
+        self._db.execute("DELETE FROM claims WHERE owner = ?", (self._owner,))
+        self._db.close()
+
+    def get(self, keys: Iterable[str]) -> dict[str, Stored]:
+        """The replies there are for `keys`, those of the store before recorded ones."""
+        keys = list(dict.fromkeys(keys))
+        columns = ", ".join(_COLUMNS[:-1])
+        found = {
+            row[0]: Stored(*row) for row in self._select(f"SELECT {columns} FROM calls WHERE key IN ({{}})", keys)
+        }
+        for key in keys:
+            if key not in found and key in self._recorded:
+                found[key] = self._recorded[key]
+        return found
+
+    def where(self, keys: Iterable[str]) -> dict[str, str]:
+        """For each key that has a reply: `store` or `recorded`."""
+        keys = list(dict.fromkeys(keys))
+        found = {key: "recorded" for key in keys if key in self._recorded}
+        return found | {row[0]: "store" for row in self._select("SELECT key FROM calls WHERE key IN ({})", keys)}
+
+    def put(self, calls: Sequence[Stored]) -> None:
+        """Commit replies, all or none, and end their claims. A key that has a reply keeps its first one."""
+        with self._transaction():
+            self._db.executemany(_INSERT, [astuple(call) for call in calls])
+            self._db.executemany("DELETE FROM claims WHERE key = ?", [(call.key,) for call in calls])
+
+    def put_failure(self, key: str, request: dict, error: str, kind: str) -> None:
+        """Keep a call's failure beside the replies and end its claim, so that it is asked again."""
+        with self._transaction():
+            self._db.execute(
+                "INSERT INTO failures VALUES (?, ?, ?, ?, ?)", (key, canonical(request), error, kind, now())
+            )
+            self._db.execute("DELETE FROM claims WHERE key = ?", (key,))
+
+    def failures(self, keys: Iterable[str]) -> dict[str, str]:
+        """The last error of each key that has one."""
+        query = "SELECT key, error FROM failures WHERE key IN ({}) ORDER BY rowid"
+        return dict(self._select(query, list(dict.fromkeys(keys))))
+
+    def claim(self, keys: Sequence[str]) -> set[str]:
+        """Claim calls before asking them; returns those now this process's.
+
+        A call with a reply, or claimed by a living process, is not given.
+        """
+        with self._transaction():
+            taken = {row[0] for row in self._select("SELECT key FROM calls WHERE key IN ({})", keys)}
+            for key, owner, renewed in self._select("SELECT * FROM claims WHERE key IN ({})", keys):
+                if owner != self._owner and _alive(owner, renewed):
+                    taken.add(key)
+            mine = [key for key in keys if key not in taken]
+            self._db.executemany(
+                "INSERT OR REPLACE INTO claims VALUES (?, ?, ?)",
+                [(key, self._owner, time.time()) for key in mine],
+            )
+        return set(mine)
+
+    def renew(self) -> None:
+        """Say that this process still works on its claims."""
+        self._db.execute("UPDATE claims SET renewed = ? WHERE owner = ?", (time.time(), self._owner))
+
+    def release(self) -> None:
+        """End all claims of this process, so that others need not wait for them."""
+        self._db.execute("DELETE FROM claims WHERE owner = ?", (self._owner,))
+
+    def __len__(self) -> int:
+        return self._db.execute("SELECT count(*) FROM calls").fetchone()[0]
+
+    def _select(self, query: str, keys: Sequence[str]) -> list[tuple]:
+        rows: list[tuple] = []
+        for start in range(0, len(keys), _CHUNK):
+            part = keys[start : start + _CHUNK]
+            rows += self._db.execute(query.format(", ".join("?" * len(part))), part).fetchall()
+        return rows
+
+    @contextmanager
+    def _transaction(self):
+        with self._lock:
+            # IMMEDIATE takes the write lock at once: two writers wait for each other instead of failing half way.
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+
+def now() -> str:
+    """UTC in ISO form, to the second."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+def read_recorded(path: Path) -> list[Stored]:
+    """The calls of a recorded file. Raises ValueError that names the line that cannot be read."""
+    calls = []
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                calls.append(Stored(**json.loads(line)))
+            except (ValueError, TypeError) as error:
+                raise ValueError(f"{paths.shown(path)}, line {number}: no recorded call ({error})") from None
+    return calls
+
+
+def write_recorded(path: Path, calls: Iterable[Stored]) -> None:
+    """Write calls as a recorded file: sorted by key, the same bytes for the same calls, put in place whole."""
+    lines = []
+    for call in sorted(calls, key=lambda call: call.key):
+        line = {name: getattr(call, name) for name in _COLUMNS if name != "raw"}
+        lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".part{os.getpid()}")
+    part.write_bytes(gzip.compress("".join(lines).encode(), 9, mtime=0))
+    part.replace(path)
+
+
+def _alive(owner: str, renewed: float) -> bool:
+    if time.time() - renewed > CLAIM_S:
+        return False
+    host, pid, _ = owner.rsplit(":", 2)
+    if host != socket.gethostname():
+        return True
+    import psutil
+
+    return psutil.pid_exists(int(pid))

@@ -1,0 +1,212 @@
+"""Notebooks run from outside: one with checked parameters, all in order, or a sweep over a grid.
+
+papermill warns of an unknown parameter and goes on; here nothing starts with one. What a notebook does is its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import yaml
+
+from lib import paths
+from lib.params import assigned_names, check_type, read_parameters, unknown
+
+
+def notebook_path(name: str) -> Path:
+    """`20-judge` or `notebooks/20-judge.ipynb` to its file. Raises ValueError with the names there are."""
+    path = paths.NOTEBOOKS / f"{Path(name).name.removesuffix('.ipynb')}.ipynb"
+    if not path.exists():
+        raise ValueError(f"no notebook {name!r}; there are {', '.join(p.stem for p in notebooks())}")
+    return path
+
+
+def notebooks() -> list[Path]:
+    """The notebooks in the order in which they run."""
+    return sorted(paths.NOTEBOOKS.glob("[0-9][0-9]-*.ipynb"))
+
+
+def declared_parameters(path: Path) -> dict[str, object]:
+    """Names and defaults in the notebook's cell tagged `parameters`. Raises ValueError if it has none."""
+    import nbformat
+
+    for cell in nbformat.read(path, as_version=4).cells:
+        if "parameters" in cell.metadata.get("tags", []):
+            return assigned_names(cell.source)
+    raise ValueError(f"{paths.shown(path)} has no cell tagged parameters")
+
+
+def check_parameters(path: Path, values: Mapping[str, object]) -> None:
+    """Raise ValueError for a name that the notebook does not declare, or a type other than its default's."""
+    declared = declared_parameters(path)
+    for name, value in values.items():
+        if name not in declared:
+            raise ValueError(unknown(name, set(declared), f"{path.stem}: "))
+        default = declared[name]
+        check_type(name, value, list[str] if isinstance(default, list) else type(default))
+
+
+def run_notebook(name: str, out: Path, values: Mapping[str, object]) -> Path:
+    """Execute a notebook with these parameters to `out`, put in place whole; returns `out`.
+
+    Raises ValueError for a parameter that it does not have, before it starts, and papermill's error with
+    the failed notebook kept as `<out>.failed.ipynb`.
+    """
+    import papermill
+
+    path = notebook_path(name)
+    check_parameters(path, values)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    part = out.with_suffix(".part.ipynb")
+    try:
+        papermill.execute_notebook(
+            str(path),
+            str(part),
+            dict(values),
+            kernel_name="python3",
+            cwd=str(paths.ROOT),
+            progress_bar=False,
+            # The notebook's progress bars reach the terminal.
+            stderr_file=sys.stderr,
+        )
+    except papermill.PapermillExecutionError:
+        part.replace(out.with_suffix(".failed.ipynb"))
+        raise
+    out.with_suffix(".failed.ipynb").unlink(missing_ok=True)
+    return part.replace(out)
+
+
+@dataclass(frozen=True)
+class SweepRun:
+    """One point of a grid: its name, made of the swept values, and all its parameters."""
+
+    name: str
+    notebook: str
+    values: dict[str, object]
+
+
+def read_grid(path: Path) -> list[SweepRun]:
+    """The runs of a sweep file: `notebook`, `fixed` parameters, and lists under `grid`, all combinations.
+
+    `exclude` lists partial points that are left out. Raises ValueError for an unknown key or parameter, a
+    wrong type, an empty list, or two points of one name, before anything runs.
+    """
+    spec, shown = read_parameters(path), paths.shown(path)
+    if set(spec) - {"notebook", "fixed", "grid", "exclude"} or not {"notebook", "grid"} <= set(spec):
+        raise ValueError(f"{shown}: a sweep has notebook and grid, and may have fixed and exclude")
+    grid, fixed, excluded = spec["grid"], spec.get("fixed") or {}, spec.get("exclude") or []
+    for name, choices in grid.items():
+        if not isinstance(choices, list) or not choices:
+            raise ValueError(f"{shown}: grid.{name} must be a list with at least one value")
+    points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    points = [point for point in points if not any(_matches(point, part) for part in excluded)]
+    runs = [SweepRun(_point_name(point), spec["notebook"], {**fixed, **point}) for point in points]
+    if len({run.name for run in runs}) < len(runs):
+        raise ValueError(f"{shown}: two points of the grid are the same")
+    for run in runs:
+        check_parameters(notebook_path(run.notebook), run.values)
+    return runs
+
+
+def _matches(point: Mapping, part: Mapping) -> bool:
+    return all(point.get(name) == value for name, value in part.items())
+
+
+def _point_name(point: Mapping[str, object]) -> str:
+    texts = ["+".join(map(str, value)) if isinstance(value, list) else str(value) for value in point.values()]
+    return re.sub(r"[^\w.+-]", "_", "--".join(texts)) or "run"
+
+
+def sweep(grid: Path) -> list[dict[str, object]]:
+    """Run every point of a grid, one after another; a point that is done under the same parameters is not rerun.
+
+    Returns one dict a run: run, status (`done`, `already done`, `failed`), minutes, notebook. A failed run keeps
+    its notebook with the traceback and the sweep goes on.
+    """
+    from papermill import PapermillExecutionError
+    from tqdm import tqdm
+
+    folder, lines = paths.SWEEPS / grid.stem, []
+    for run in tqdm(read_grid(grid), desc=grid.stem, unit="run"):
+        out = folder / f"{run.name}.ipynb"
+        stamp = out.with_suffix(".params.yaml")
+        wanted = yaml.safe_dump(asdict(run), sort_keys=True)
+        started, status = time.monotonic(), "already done"
+        if not (out.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == wanted):
+            try:
+                run_notebook(run.notebook, out, run.values)
+                stamp.write_text(wanted, encoding="utf-8")
+                status = "done"
+            except PapermillExecutionError as error:
+                status = f"failed: {error.ename}: {error.evalue.splitlines()[0] if error.evalue else ''}"
+                out = out.with_suffix(".failed.ipynb")
+        minutes = round((time.monotonic() - started) / 60, 2)
+        lines.append({"run": run.name, "status": status, "minutes": minutes, "notebook": paths.shown(out)})
+    return lines
+
+
+def read_steps(path: Path, common: Mapping[str, object]) -> list[tuple[Path, Path, dict[str, object]]]:
+    """The steps of a list such as `params/reproduce.yaml`: notebook, where it is executed to, and parameters.
+
+    A step is a `notebook` with the parameters that differ from its defaults. `common` are parameters for every
+    notebook that declares them; a step's own win. Raises ValueError for a name that no notebook declares, a
+    wrong type, or two steps that would be executed to one place, before anything runs.
+    """
+    shown = paths.shown(path)
+    steps = yaml.safe_load(path.read_text(encoding="utf-8"))
+    if not isinstance(steps, list) or not all(isinstance(step, dict) and "notebook" in step for step in steps):
+        raise ValueError(f"{shown} must be a list of steps, each with a notebook and its parameters")
+    found, used = [], set()
+    for step in steps:
+        own = {name: value for name, value in step.items() if name != "notebook"}
+        notebook = notebook_path(step["notebook"])
+        shared = {name: common[name] for name in declared_parameters(notebook) if name in common}
+        used |= set(shared)
+        check_parameters(notebook, shared | own)
+        out = paths.EXECUTED / f"{'.'.join([notebook.stem, *map(str, own.values())])}.ipynb"
+        found.append((notebook, out, shared | own))
+    for name in set(common) - used:
+        raise ValueError(f"no notebook in {shown} has a parameter {name}")
+    if len({out for _, out, _ in found}) < len(found):
+        raise ValueError(f"{shown}: two steps are the same")
+    return found
+
+
+def reproduce(steps: Path, common: Mapping[str, object]) -> list[Path]:
+    """Run the steps of a list in order, with `common` parameters (see `read_steps`); returns the executed ones."""
+    executed = []
+    for notebook, out, values in read_steps(steps, common):
+        started = time.monotonic()
+        print(f"{out.stem} ...", flush=True)
+        executed.append(run_notebook(notebook.stem, out, values))
+        print(f"{out.stem} done in {time.monotonic() - started:.0f} s: {paths.shown(out)}", flush=True)
+    return executed
+
+
+def main(arguments: list[str]) -> int:
+    """`reproduce STEPS [PARAMETERS]` runs a list of notebooks; `sweep GRID` runs a grid."""
+    from tabulate import tabulate
+
+    try:
+        if len(arguments) == 2 and arguments[0] == "sweep":
+            lines = sweep(Path(arguments[1]))
+            print(tabulate(lines, headers="keys", tablefmt="github"))
+            return int(any(str(line["status"]).startswith("failed") for line in lines))
+        if arguments[:1] == ["reproduce"] and len(arguments) in (2, 3):
+            reproduce(Path(arguments[1]), read_parameters(Path(arguments[2])) if len(arguments) == 3 else {})
+            return 0
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print("usage: python -m lib.sweeps reproduce STEPS [PARAMETERS] | sweep GRID", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,150 @@
+"""Judgments to the study's tables: long frames for machines, Markdown for people.
+
+Numbers are fractions until they are rendered, and an empty slice is `n/a`. The statistics are `lib.stats`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pandas as pd
+
+from lib import stats
+from lib.labels import complexity_bins
+
+DESIGNS = ("C", "H", "R", "B", "S")
+STAGES = ("whole", "embedded", "recovered", "unjudged")
+_CELL = ["dataset", "judge", "design"]
+
+
+def accuracy_table(judgments: pd.DataFrame) -> pd.DataFrame:
+    """Table 2: accuracy by dataset x judge x design, with its interval and the mean tokens of a call.
+
+    Columns: dataset, judge, design, those of `lib.stats.slice_accuracy`, and `tokens`: the mean of input plus
+    output tokens a call, missing where a provider reports none. Raises ValueError for two versions of a design.
+    """
+    one_version(judgments)
+    tokens = (judgments["tokens_in"] + judgments["tokens_out"]).astype("Float64")
+    means = tokens.groupby([judgments[name] for name in _CELL], sort=False).mean()
+    return stats.accuracy(judgments, _CELL).merge(means.rename("tokens").reset_index(), on=_CELL)
+
+
+def one_version(judgments: pd.DataFrame) -> None:
+    """Raise ValueError if a design stands in more than one prompt version: its rows would count twice."""
+    versions = judgments.groupby("design")["prompt"].unique()
+    for design, prompts in versions.items():
+        if len(prompts) > 1:
+            raise ValueError(f"design {design} comes as {', '.join(prompts)}; choose one version of it")
+
+
+def kind_table(judgments: pd.DataFrame) -> pd.DataFrame:
+    """Table 15: accuracy on supported rows and on the others, by dataset x judge x design. Columns as table 2
+    without tokens, and `kind`."""
+    return stats.accuracy(judgments, ["dataset", "kind", "judge", "design"])
+
+
+def paired_table(judgments: pd.DataFrame, pairs: Sequence[tuple[str, str]] | None = None) -> pd.DataFrame:
+    """Tables 3, 16, 17: designs compared in pairs within dataset x judge. Columns of `lib.stats.compare_all`."""
+    one_version(judgments)
+    return stats.compare_all(judgments, ["dataset", "judge"], pairs)
+
+
+def complexity_table(judgments: pd.DataFrame, a: str = "H", b: str = "C", n_bins: int = 4) -> pd.DataFrame:
+    """Table 19: designs a and b compared within bins of complexity, by dataset x judge.
+
+    Columns of `lib.stats.compare_all` with `complexity_bin`. Bins are those of `lib.labels.complexity_bins`.
+    """
+    binned = judgments.assign(complexity_bin=complexity_bins(judgments, n_bins).astype(str))
+    order = binned.sort_values("complexity", kind="stable")
+    table = stats.compare_all(order, ["dataset", "judge", "complexity_bin"], [(a, b)])
+    return table.sort_values(["dataset", "judge"], kind="stable", ignore_index=True)
+
+
+def parse_table(judgments: pd.DataFrame) -> pd.DataFrame:
+    """Table 20: how verdicts were read, by judge x design: a count for each stage, and `asked`, their sum."""
+    counts = judgments.groupby(["judge", "design", "status"], sort=False).size().unstack(fill_value=0)
+    counts = counts.reindex(columns=list(STAGES), fill_value=0).rename_axis(columns=None)
+    return counts.assign(asked=counts.sum(axis=1)).reset_index()
+
+
+def reason_table(judgments: pd.DataFrame) -> pd.DataFrame:
+    """Why judgments are unjudged, by judge x design x reason: `rows`. Empty if none is."""
+    unjudged = judgments[judgments["status"] == "unjudged"]
+    return unjudged.groupby(["judge", "design", "reason"], sort=False).size().rename("rows").reset_index()
+
+
+def percent(fraction: float) -> str:
+    """`97.5`, or `n/a` for what has no value."""
+    return "n/a" if pd.isna(fraction) else f"{100 * fraction:.1f}"
+
+
+def interval(low: float, high: float) -> str:
+    """`[95.0, 99.2]` in percent or points, or `[n/a]`."""
+    return "[n/a]" if pd.isna(low) or pd.isna(high) else f"[{percent(low)}, {percent(high)}]"
+
+
+def points(difference: float) -> str:
+    """A difference in percentage points with its sign: `+7.2`, or `n/a`."""
+    return "n/a" if pd.isna(difference) else f"{100 * difference:+.1f}"
+
+
+def markdown(table: pd.DataFrame) -> str:
+    """A table of texts as Markdown, nothing turned into a number on the way."""
+    return table.astype(str).to_markdown(index=False, disable_numparse=True)
+
+
+def accuracy_markdown(table: pd.DataFrame) -> str:
+    """Table 2 for people: one line a dataset x judge, one column a design, the best in bold.
+
+    A cell is accuracy in percent, its 95 percent interval, the mean tokens a call, and the unjudged rows if any.
+    """
+    best = table.groupby(["dataset", "judge"])["accuracy"].transform("max")
+    texts = table.assign(text=[_accuracy_cell(line, line.accuracy == top) for line, top in _with(table, best)])
+    return markdown(_by_design(texts, ["dataset", "judge"]))
+
+
+def kind_markdown(table: pd.DataFrame) -> str:
+    """Table 15 for people: one line a dataset x kind x judge, one column a design."""
+    texts = [f"{percent(line.accuracy)} {interval(line.low, line.high)}" for line in table.itertuples()]
+    return markdown(_by_design(table.assign(text=texts), ["dataset", "kind", "judge"]))
+
+
+def paired_markdown(table: pd.DataFrame) -> str:
+    """A paired table for people: the difference in points, its interval, questions won, exact p and Holm's.
+
+    A star marks a line where the test and the interval disagree.
+    """
+    columns: dict[str, Callable] = {
+        "dataset": lambda line: line.dataset,
+        "judge": lambda line: line.judge,
+        "complexity": lambda line: getattr(line, "complexity_bin", ""),
+        "pair": lambda line: f"{line.a} − {line.b}",
+        "questions": lambda line: line.n_questions,
+        "points": lambda line: points(line.difference),
+        "95 % interval": lambda line: interval(line.low, line.high),
+        "won : lost : tied": lambda line: f"{line.wins_a} : {line.wins_b} : {line.ties}",
+        "exact p": lambda line: stats.format_p(line.p_value) + ("" if line.agree else " *"),
+        "Holm p": lambda line: stats.format_p(line.p_holm),
+    }
+    if "complexity_bin" not in table:
+        del columns["complexity"]
+    lines = [{name: render(line) for name, render in columns.items()} for line in table.itertuples()]
+    return markdown(pd.DataFrame(lines, columns=list(columns)))
+
+
+def _with(table: pd.DataFrame, extra: pd.Series):
+    return zip(table.itertuples(), extra, strict=True)
+
+
+def _accuracy_cell(line, best: bool) -> str:
+    accuracy = f"**{percent(line.accuracy)}**" if best else percent(line.accuracy)
+    tokens = "" if pd.isna(line.tokens) else f", {line.tokens:.0f} tok"
+    unjudged = f", {line.n_unjudged} unjudged" if line.n_unjudged else ""
+    return f"{accuracy} {interval(line.low, line.high)}{tokens}{unjudged}"
+
+
+def _by_design(texts: pd.DataFrame, index: list[str]) -> pd.DataFrame:
+    wide = texts.pivot(index=index, columns="design", values="text")
+    order = texts[index].drop_duplicates()
+    columns = [design for design in DESIGNS if design in wide]
+    return wide.loc[list(order.itertuples(index=False, name=None)), columns].fillna("n/a").reset_index()

@@ -34,13 +34,12 @@ _CUT = rf"(?!{_STRING})(?:[\"“‘]|(?<!\w)')"
 _KEY = rf"(?:{_STRING}|[^\W\d][\w$-]{{0,63}}+)"
 _NAME = r"(?:\w{1,20}:)?(?:think(?:ing)?|thoughts?|reasoning|reflection|scratchpad|analysis)"
 _THINK = rf"[<◁](?P<name>{_NAME})(?:\s[^<>]{{0,200}})?[>▷](?:.*?[<◁]/(?P=name)\s*[>▷]|(?P<endless>.*))"
-_COMMENT = r"//[^\r\n]*|\#[^\r\n]*|/\*(?:.*?\*/|.*)"
-_MARK = re.compile(
-    rf"(?P<think>{_THINK})|(?P<end_tag>[<◁]/{_NAME}\s*[>▷])|(?P<run>\{{+(?=\{{)|\}}+|\]+)|[{{\[]", re.S | re.I
-)
+_COMMENT = r"//[^\r\n]*|\#(?=\s)[^\r\n]*|/\*(?:.*?\*/|.*)"
+_END_TAG = rf"(?P<end_tag>[<◁]/{_NAME}\s*[>▷])"
+_MARK = re.compile(rf"(?P<think>{_THINK})|{_END_TAG}|(?P<run>\{{+(?=\{{)|\}}+|\]+)|[{{\[]", re.S | re.I)
 _TOKEN = re.compile(
     rf"""(?P<open>[{{\[])|(?P<close>[}}\]])|(?P<string>{_STRING})|(?P<cut>{_CUT})
-    |(?P<blank>```\w*|{_COMMENT}|{_THINK})|(?P<other>[^{{}}\[\]"“‘'/\#<◁`]++|.)""",
+    |{_END_TAG}|(?P<blank>```\w*|{_COMMENT}|{_THINK})|(?P<other>[^{{}}\[\]"“‘'/\#<◁`]++|.)""",
     re.S | re.I | re.X,
 )
 _SPELL = re.compile(
@@ -128,6 +127,10 @@ def _decide(objects: list[_Object], said: list[str], status: str) -> Parsed | No
     return Parsed(readings[0], status if strict else "recovered", fields=fields)
 
 
+def _is_verdict(key: str) -> bool:
+    return key.strip(_BLANKS).lower() == "verdict"
+
+
 def _reading(value: Any) -> str:
     """A verdict's value as one of VERDICTS, or the reason why it is none."""
     if not isinstance(value, str):
@@ -183,20 +186,19 @@ def _pieces(text: str) -> Iterator[tuple[_Object | str | None, bool]]:
         else:
             flat, groups, at, closed = _scan(text, start)
             pairs = _strict(text[start:at])
-            if pairs is None and (ends := [m.end() for m in _MARK.finditer(text, start, at) if m["end_tag"]]):
-                at = ends[-1]
+            if pairs is None and any(inner["end_tag"] for inner in _MARK.finditer(text, start, at)):
+                # in a string of a draft, or only cited in a cut reply? Neither side of it can be trusted
                 yield None, False
-            else:
-                loose = _loose(flat, groups) if pairs is None and mark[0] == "{" else []
-                yield _object(loose if pairs is None else pairs, pairs is not None), not closed
+                pairs = []
+            loose = _loose(flat, groups) if pairs is None and mark[0] == "{" else []
+            yield _object(loose if pairs is None else pairs, pairs is not None), not closed
     yield text[at:], False
 
 
 def _object(pairs: list[tuple[str, Any]], strict: bool) -> _Object:
-    is_verdict = [key.strip(_BLANKS).lower() == "verdict" for key, _ in pairs]
-    readings = [_reading(value) for (_, value), is_it in zip(pairs, is_verdict, strict=True) if is_it]
-    others = [pair for pair, is_it in zip(pairs, is_verdict, strict=True) if not is_it and pair[1] is not ...]
-    return _Object(readings, dict(others), strict)
+    readings = [_reading(value) for key, value in pairs if _is_verdict(key)]
+    fields = {key: value for key, value in pairs if value is not ... and not _is_verdict(key)}
+    return _Object(readings, fields, strict)
 
 
 def _quotations(prose: str) -> Callable[[int, int], bool]:
@@ -262,6 +264,8 @@ def _scan(text: str, start: int) -> tuple[str, list[str], int, bool]:
             if depth == 2:
                 flat.append("[]")
                 groups.append(text[inner : token.end()])
+        elif kind == "end_tag":
+            return "".join(flat), groups, token.start(), False
         elif kind == "cut":
             flat += [text[token.start() :]] if depth == 1 else []
             break
@@ -279,7 +283,8 @@ def _loose(flat: str, groups: list[str]) -> list[tuple[str, Any]]:
     while item := _ITEM.match(flat, at):
         at, key, value = item.end(), _unquoted(item["key"]), item["value"]
         if value is None:
-            pairs.append((key, ... if item["half"] is not None else ""))
+            # only a verdict is missed when its value is no whole one: as a half label, or as no label
+            pairs.append((key, "" if _is_verdict(key) and item["half"] is None else ...))
             break
         pairs.append((key, _value(next(inner) if value == "[]" else value)))
     return pairs

@@ -108,8 +108,10 @@ def judged_chunks(plan: Plan, store: Store) -> Iterator[pd.DataFrame]:
         yield _frame(plan, chunk, replies, store.failures(missing) if missing else {})
 
 
-_TYPES = {"verdict": "str", "tokens_in": "Int64", "tokens_out": "Int64", "tokens_reasoning": "Int64"}
-_TYPES |= {"tokens_cached": "Int64", "latency_s": "Float64", "finish_reason": "str", "model": "str"}
+_REPLY = {"tokens_in": "Int64", "tokens_out": "Int64", "tokens_reasoning": "Int64", "tokens_cached": "Int64"}
+_REPLY |= {"latency_s": "Float64", "finish_reason": "str", "model": "str"}
+_TEXTS = ("design", "prompt", "condition", "judge", "verdict", "status", "reason", "key", "prompt_sha256")
+_TYPES = {**dict.fromkeys(_TEXTS, "str"), **_REPLY, "repeat": "int64", "correct": "bool"}
 
 
 def _frame(plan: Plan, calls: Sequence[Call], replies: dict, failures: dict) -> pd.DataFrame:
@@ -127,8 +129,8 @@ def _frame(plan: Plan, calls: Sequence[Call], replies: dict, failures: dict) -> 
     frame["verdict"] = [each.verdict if each else None for each in parsed]
     frame["status"] = [each.status if each else "unjudged" for each in parsed]
     frame["reason"] = [each.reason if each else why for each, why in zip(parsed, absent, strict=True)]
-    frame["correct"] = (frame["verdict"] == frame["label"]).astype(bool)
-    for name in list(_TYPES)[1:]:
+    frame["correct"] = frame["verdict"] == frame["label"]
+    for name in _REPLY:
         frame[name] = [getattr(reply, name) if reply else None for reply in stored]
     frame["key"] = [call.key for call in calls]
     frame["prompt_sha256"] = [hashes[call.prompt_id].sha256 for call in calls]

@@ -33,7 +33,7 @@ NASTY = [
     "2021-05-01",
     'a "quote", {brace}',
     "two\nlines",
-    "two\r\nlines",
+    "three\r\nlines",
     "a\u2028b",
     "é — ½",
 ]

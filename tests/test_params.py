@@ -1,0 +1,226 @@
+"""Parameters: frozen, typed, known; notebooks run strictly; sweeps do only what is missing."""
+
+import json
+import shutil
+
+import nbformat
+import papermill
+import pytest
+import yaml
+
+from lib import params, paths, sweeps
+from lib.params import assigned_names, freeze, run_name
+from lib.sweeps import (
+    check_parameters,
+    declared_parameters,
+    notebook_path,
+    read_grid,
+    read_steps,
+    run_notebook,
+    sweep,
+)
+
+
+def test_freeze_gives_what_was_set_and_cannot_be_changed():
+    p = freeze(
+        {"judge": "lexical", "n": 5, "names": ["a"], "files": {}}, judge=str, n=int, names=list[str], files=dict
+    )
+    assert (p.judge, p.n, p.names, p.files) == ("lexical", 5, ("a",), {})
+    with pytest.raises(AttributeError):
+        p.n = 6
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "line"),
+    [
+        (7, str, "must be str, not 7; with papermill use -r"),
+        ("7", int, "must be int, not '7'"),
+        (True, int, "must be int, not True"),
+        (1, bool, "must be bool"),
+        ("false", bool, "must be bool, not 'false'; with papermill use -y"),
+        (1.5, int, "must be int"),
+        ("C.v1", list[str], "must be a list of strings, not 'C.v1'; with papermill use -y"),
+        (["C.v1", 1], list[str], "must be a list of strings"),
+        (None, str, "must be str, not None"),
+    ],
+)
+def test_a_wrong_type_is_refused_with_the_remedy(value, kind, line):
+    with pytest.raises(ValueError, match=f"parameter x {line}"):
+        freeze({"x": value}, x=kind)
+
+
+def test_a_whole_number_is_a_fine_float():
+    assert freeze({"x": 1}, x=float).x == 1
+
+
+def test_an_injected_name_that_the_notebook_does_not_have_is_refused():
+    cells = ["import os", "n_questions = 40\nseed = 0", "# Parameters\nn_question = 50\n"]
+    with pytest.raises(ValueError, match="unknown parameter n_question; did you mean n_questions"):
+        freeze({"In": cells, "n_questions": 40, "seed": 0}, n_questions=int, seed=int)
+
+
+def test_an_injected_name_is_refused_although_it_comes_alone_and_the_cell_before_is_fine():
+    with pytest.raises(ValueError, match="unknown parameter zzz; there are a"):
+        freeze({"In": ["a = 1", "# Parameters\nzzz = 1"], "a": 1}, a=int)
+
+
+def test_a_mistake_that_the_reader_has_mended_is_forgotten():
+    cells = ["a = 1\nb = 2", "a = 1"]
+    assert freeze({"In": cells, "a": 1}, a=int).a == 1
+
+
+@pytest.mark.parametrize("key", ["sk-test-0123456789abcdef", "AIza0123456789abcdefghij"])
+def test_a_key_is_no_parameter(key):
+    with pytest.raises(ValueError, match="parameter judge looks like a key") as caught:
+        freeze({"judge": key}, judge=str)
+    assert key not in str(caught.value)
+
+
+def test_assigned_names_reads_literals_alone():
+    assert assigned_names('a = 1\nb = ["x"]\nc = {}') == {"a": 1, "b": ["x"], "c": {}}
+    assert assigned_names("a = f()") == assigned_names("print(1)") == assigned_names("a = (") == {}
+
+
+def test_rows_of_two_versions_of_a_file_never_share_a_name(tmp_path):
+    one, two = tmp_path / "a.csv", tmp_path / "b.csv"
+    one.write_text("1")
+    two.write_text("2")
+    names = {run_name("sample", {"asqa": str(path)}, 40, 0) for path in (one, two)} | {run_name("sample", {}, 40, 0)}
+    assert len(names) == 3 and "sample-40q-seed0" in names
+    shutil.copy(one, tmp_path / "c.csv")
+    assert run_name("sample", {"asqa": str(one)}, 40, 0) == run_name(
+        "sample", {"asqa": str(tmp_path / "c.csv")}, 40, 0
+    )
+
+
+def test_a_file_that_is_not_there_is_named():
+    with pytest.raises(ValueError, match=r"no file data/local/none\.json; name it from the repository's root"):
+        params.local_file("data/local/none.json")
+
+
+# Notebooks from outside.
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch, out):
+    """A notebook of four cells in a notebooks folder of its own."""
+    folder = tmp_path / "notebooks"
+    folder.mkdir()
+    cells = [
+        nbformat.v4.new_code_cell("from lib.params import freeze"),
+        nbformat.v4.new_code_cell('name = "a"\nn = 1', metadata={"tags": ["parameters"]}),
+        nbformat.v4.new_code_cell("p = freeze(globals(), name=str, n=int)"),
+        nbformat.v4.new_code_cell("print(p.name, 1 // p.n)"),
+    ]
+    nbformat.write(
+        nbformat.v4.new_notebook(cells=cells, metadata={"language_info": {"name": "python"}}),
+        folder / "90-small.ipynb",
+    )
+    monkeypatch.setattr(paths, "NOTEBOOKS", folder)
+    return folder / "90-small.ipynb"
+
+
+def test_declared_parameters_are_those_of_the_tagged_cell(small):
+    assert declared_parameters(small) == {"name": "a", "n": 1}
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"nn": 1}, "90-small: unknown parameter nn; did you mean n"),
+        ({"n": "1"}, "parameter n must be int"),
+        ({"name": 7}, "parameter name must be str"),
+    ],
+)
+def test_an_unknown_or_mistyped_parameter_stops_before_anything_runs(small, tmp_path, values, line):
+    with pytest.raises(ValueError, match=line):
+        run_notebook("90-small", tmp_path / "out.ipynb", values)
+    assert not (tmp_path / "out.ipynb").exists()
+
+
+def test_an_unknown_notebook_names_those_there_are(small):
+    with pytest.raises(ValueError, match="no notebook '91-none'; there are 90-small"):
+        notebook_path("91-none")
+
+
+def test_plain_papermill_with_an_unknown_parameter_fails_inside_the_notebook(small, tmp_path):
+    with pytest.raises(papermill.PapermillExecutionError, match="unknown parameter nam"):
+        papermill.execute_notebook(
+            str(small), str(tmp_path / "x.ipynb"), {"nam": "b"}, progress_bar=False, kernel_name="python3"
+        )
+
+
+def write(path, spec):
+    path.write_text(yaml.safe_dump(spec, sort_keys=False), encoding="utf-8")
+    return path
+
+
+def test_a_sweep_runs_every_point_once_keeps_failures_and_then_does_only_what_is_missing(small, tmp_path):
+    grid = write(tmp_path / "g.yaml", {"notebook": "90-small", "grid": {"name": ["no", "1e3"], "n": [1, 0]}})
+    first = {line["run"]: line["status"] for line in sweep(grid)}
+    assert first["no--1"] == first["1e3--1"] == "done"
+    assert first["no--0"].startswith("failed: ZeroDivisionError") and len(first) == 4
+    failed = nbformat.read(paths.SWEEPS / "g" / "no--0.failed.ipynb", as_version=4)
+    assert any("ZeroDivisionError" in json.dumps(cell.get("outputs", [])) for cell in failed.cells)
+    assert not list((paths.SWEEPS / "g").glob("*.part*"))
+    second = {line["run"]: line["status"] for line in sweep(grid)}
+    assert second["no--1"] == second["1e3--1"] == "already done"
+    # `1e3` and `no` stay the texts that they are.
+    text = (paths.SWEEPS / "g" / "1e3--1.ipynb").read_text(encoding="utf-8")
+    assert '"1e3 1\\n"' in text
+
+
+def test_a_point_whose_parameters_changed_is_run_again(small, tmp_path):
+    spec = {"notebook": "90-small", "fixed": {"name": "a"}, "grid": {"n": [1]}}
+    sweep(write(tmp_path / "g.yaml", spec))
+    lines = sweep(write(tmp_path / "g.yaml", {**spec, "fixed": {"name": "b"}}))
+    assert [line["status"] for line in lines] == ["done"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "line"),
+    [
+        ({"notebook": "90-small"}, "a sweep has notebook and grid"),
+        ({"notebook": "90-small", "grid": {"n": []}}, r"grid\.n must be a list"),
+        ({"notebook": "90-small", "grid": {"n": 1}}, r"grid\.n must be a list"),
+        ({"notebook": "90-small", "grid": {"m": [1]}}, "unknown parameter m"),
+        ({"notebook": "90-small", "grid": {"n": ["1"]}}, "parameter n must be int"),
+        ({"notebook": "90-small", "grid": {"n": [1, 1]}}, "two points of the grid are the same"),
+        ({"notebook": "90-small", "grid": {"n": [1]}, "fixd": {}}, "a sweep has notebook and grid"),
+    ],
+)
+def test_a_bad_grid_is_refused_before_anything_runs(small, tmp_path, spec, line):
+    with pytest.raises(ValueError, match=line):
+        sweep(write(tmp_path / "g.yaml", spec))
+    assert not (paths.SWEEPS / "g").exists()
+
+
+def test_exclusions_leave_points_out(small, tmp_path):
+    spec = {"notebook": "90-small", "grid": {"name": ["a", "b"], "n": [1, 2]}, "exclude": [{"name": "a", "n": 2}]}
+    assert [run.name for run in read_grid(write(tmp_path / "g.yaml", spec))] == ["a--1", "b--1", "b--2"]
+
+
+def test_the_committed_parameter_files_fit_the_notebooks():
+    steps = paths.PARAMS / "reproduce.yaml"
+    assert {step[0].stem for step in read_steps(steps, {})} == {path.stem for path in sweeps.notebooks()}
+    for name in ("sample", "paper"):
+        values = params.read_parameters(paths.PARAMS / f"{name}.yaml")
+        for notebook in ("10-labels", "20-judge", "30-designs"):
+            check_parameters(notebook_path(notebook), values)
+    assert len(read_grid(paths.PARAMS / "sweeps" / "primary.yaml")) == 24
+    defaults = declared_parameters(notebook_path("20-judge"))
+    sample = params.read_parameters(paths.PARAMS / "sample.yaml")
+    assert {name: defaults[name] for name in sample} == sample
+
+
+def test_common_parameters_reach_the_steps_that_declare_them_and_an_unknown_one_is_refused(small, tmp_path):
+    steps = write(tmp_path / "s.yaml", [{"notebook": "90-small", "n": 2}])
+    assert [values for _, _, values in read_steps(steps, {"name": "b", "n": 1})] == [{"name": "b", "n": 2}]
+    with pytest.raises(ValueError, match="no notebook in .* has a parameter nam"):
+        read_steps(steps, {"nam": "b"})
+
+
+@pytest.mark.parametrize("arguments", [[], ["sweep"], ["reproduce"], ["nothing", "x"], ["sweep", "none.yaml"]])
+def test_a_wrong_command_says_one_line_and_ends_with_2(arguments, capsys):
+    assert sweeps.main(arguments) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1

@@ -1,0 +1,403 @@
+"""The run engine: only what is missing is asked, failures are kept and re-asked, a kill loses nothing."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from lib import run
+from lib.judges import Judge
+from lib.parsing import REASONS
+from lib.plan import CHUNK, Plan, judged_chunks, judgments, survey
+from lib.providers import CallError, Reply
+from lib.run import execute
+from lib.store import Store
+from tests.loopback import REPLY, Loopback, completion
+
+JUDGE = Judge("fake", "openai", "m", in_flight=3)
+
+
+class Fake:
+    """A provider that answers from a function and counts what it is asked."""
+
+    sdk = "fake 1"
+
+    def __init__(self, answer=lambda number: REPLY):
+        self._answer, self.asked, self.most, self._now = answer, [], 0, 0
+
+    async def ask(self, request):
+        self.asked.append(request["messages"][1]["content"] + str(request["repeat"]))
+        number = len(self.asked)
+        self._now += 1
+        self.most = max(self.most, self._now)
+        await asyncio.sleep(0.002)
+        self._now -= 1
+        answer = self._answer(number)
+        if isinstance(answer, Exception):
+            raise answer
+        return Reply(answer, "stop", "m-2026", 10, 5)
+
+    async def close(self):
+        pass
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store(tmp_path / "calls.sqlite", recorded=())
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch):
+    monkeypatch.setattr(run, "_wait", lambda state: 0)
+    monkeypatch.setattr(run, "_HELD_S", 0.05)
+
+
+def go(plan, store, provider=None, **named):
+    return asyncio.run(execute(plan, store, provider, **named))
+
+
+def many(rows, n):
+    """The rows n times over, each copy with its own text and question."""
+    copies = [
+        rows.assign(question_id=rows["question_id"] + f"-{i}", candidate=rows["candidate"] + f" {i}")
+        for i in range(n)
+    ]
+    frame = pd.concat(copies, ignore_index=True)
+    return frame.assign(row_id="asqa/" + frame["question_id"] + "/" + frame["kind"])
+
+
+def test_a_run_asks_everything_once_and_a_second_one_nothing(rows, store):
+    plan, fake = Plan(rows, ("C.v1", "H.v1"), JUDGE), Fake()
+    assert vars(survey(plan, store)) == {"asked": 8, "calls": 8, "in_store": 0, "recorded": 0, "missing": 8}
+    outcome = go(plan, store, fake)
+    assert (outcome.answered, outcome.failed, outcome.missing) == (8, 0, 0)
+    assert go(plan, store, fake).answered == 0 and len(fake.asked) == 8
+    assert survey(plan, store).in_store == 8
+
+
+def test_only_what_is_new_is_asked_when_a_plan_grows(rows, store):
+    fake = Fake()
+    go(Plan(rows[:2], ("C.v1",), JUDGE), store, fake)
+    go(Plan(rows, ("C.v1", "R.v1"), JUDGE, repeats=2), store, fake)
+    assert len(fake.asked) == 2 + 14
+
+
+def test_equal_requests_are_one_call_and_still_two_judgments(rows, store):
+    twice = pd.concat([rows, rows.assign(row_id=rows["row_id"] + "-again")], ignore_index=True)
+    plan, fake = Plan(twice, ("C.v1",), JUDGE), Fake()
+    assert (survey(plan, store).asked, survey(plan, store).calls) == (8, 4)
+    go(plan, store, fake)
+    assert len(fake.asked) == 4 and len(judgments(plan, store)) == 8
+
+
+def test_no_more_calls_are_under_way_than_the_judge_allows(rows, store):
+    fake = Fake()
+    go(Plan(many(rows, 10), ("C.v1",), JUDGE), store, fake)
+    assert fake.most == 3 and len(fake.asked) == 40
+
+
+def test_a_limit_stops_after_so_many_calls(rows, store):
+    fake = Fake()
+    outcome = go(Plan(rows, ("C.v1", "H.v1"), JUDGE), store, fake, limit=3)
+    assert (outcome.answered, outcome.missing, len(fake.asked)) == (3, 5, 3)
+
+
+def test_a_transient_failure_is_asked_again_and_its_attempts_are_stored(rows, store):
+    fake = Fake(lambda number: CallError("HTTP 503", "transient") if number <= 2 else REPLY)
+    plan = Plan(rows[:1], ("C.v1",), JUDGE)
+    assert go(plan, store, fake).answered == 1
+    key = next(iter(plan)).key
+    assert store.get([key])[key].attempts == 3
+
+
+def test_a_call_that_fails_stays_unjudged_with_its_reason_and_is_asked_again_next_time(rows, store):
+    def broken(number):
+        return CallError("HTTP 400: too long", "row") if number == 1 else REPLY
+
+    plan = Plan(rows, ("C.v1",), JUDGE)
+    outcome = go(plan, store, Fake(broken))
+    table = judgments(plan, store)
+    assert (outcome.answered, outcome.failed, outcome.missing) == (3, 1, 1)
+    assert table["reason"].tolist().count("failed") == 1 and len(table) == 4
+    assert table.loc[table["reason"] == "failed", ["status", "correct"]].values.tolist() == [["unjudged", False]]
+    assert go(plan, store, Fake()).answered == 1
+    assert (judgments(plan, store)["status"] == "whole").all()
+
+
+def test_a_fatal_failure_stops_the_run_and_keeps_what_had_arrived(rows, store):
+    fake = Fake(lambda number: CallError("HTTP 401: no such key", "fatal") if number == 5 else REPLY)
+    plan = Plan(many(rows, 10), ("C.v1",), JUDGE)
+    with pytest.raises(CallError, match="401"):
+        go(plan, store, fake)
+    assert len(fake.asked) < 12 and len(store) == len(fake.asked) - 1
+    assert not store._db.execute("SELECT * FROM claims").fetchall()
+
+
+def test_a_server_that_is_gone_stops_the_run_instead_of_failing_every_call(rows, store):
+    fake = Fake(lambda number: CallError("connection refused", "transient"))
+    with pytest.raises(CallError, match=rf"last {run.GIVE_UP} calls failed.*connection refused"):
+        go(Plan(many(rows, 50), ("C.v1",), JUDGE), store, fake)
+    assert len(fake.asked) <= (run.GIVE_UP + JUDGE.in_flight) * run.ATTEMPTS
+
+
+def test_a_store_that_cannot_be_written_stops_the_run_with_its_error(rows, store, monkeypatch):
+    calls = []
+
+    def full(self, batch):
+        calls.append(len(batch))
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Store, "put", full)
+    with pytest.raises(OSError, match="disk full"):
+        go(Plan(rows, ("C.v1",), JUDGE), store, Fake())
+
+
+def test_a_run_that_is_stopped_keeps_every_reply_that_arrived(rows, store):
+    fake = Fake()
+    plan = Plan(many(rows, 100), ("C.v1",), JUDGE)
+
+    async def stopped():
+        task = asyncio.create_task(execute(plan, store, fake))
+        while len(fake.asked) < 40:
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(stopped())
+    # At most the calls under way at that moment have no reply.
+    assert len(fake.asked) - JUDGE.in_flight <= len(store) <= len(fake.asked)
+    had, again = len(store), Fake()
+    go(plan, store, again)
+    assert len(store) == 400 and len(again.asked) == 400 - had
+
+
+def test_a_call_that_another_process_is_asking_is_waited_for_and_not_asked(rows, store, tmp_path):
+    plan = Plan(rows, ("C.v1",), JUDGE)
+    other = Store(tmp_path / "calls.sqlite", recorded=())
+    held = [call.key for call in plan][:2]
+    other.claim(held)
+
+    async def both():
+        fake = Fake()
+        ours = asyncio.create_task(execute(plan, store, fake))
+        await asyncio.sleep(0.3)
+        assert len(fake.asked) == 2 and not ours.done()
+        other.put(
+            [
+                replace(store.get([call.key])[call.key], key=key)
+                for call, key in zip(list(plan)[2:], held, strict=True)
+            ]
+        )
+        return await ours, fake
+
+    outcome, fake = asyncio.run(both())
+    assert (outcome.answered, outcome.missing, len(fake.asked)) == (2, 0, 2)
+
+
+def test_a_call_whose_other_owner_fails_is_taken_over(rows, store, tmp_path):
+    plan = Plan(rows, ("C.v1",), JUDGE)
+    other = Store(tmp_path / "calls.sqlite", recorded=())
+    held = next(iter(plan))
+    other.claim([held.key])
+
+    async def both():
+        ours = asyncio.create_task(execute(plan, store, Fake()))
+        await asyncio.sleep(0.2)
+        other.put_failure(held.key, held.request, "HTTP 500", "transient")
+        return await ours
+
+    assert asyncio.run(both()).answered == 4
+
+
+def test_judgments_keep_the_order_of_the_plan_and_every_row(rows, store):
+    plan = Plan(many(rows, 200), ("C.v1", "H.v1"), JUDGE)
+    go(plan, store, Fake(), limit=CHUNK + 7)
+    table = judgments(plan, store)
+    assert table["key"].tolist() == [call.key for call in plan]
+    assert table["reason"].eq("not_asked").sum() == len(plan) - CHUNK - 7
+    assert [len(part) for part in judged_chunks(plan, store)] == [CHUNK, CHUNK, CHUNK, len(plan) - 3 * CHUNK]
+    assert pd.concat(judged_chunks(plan, store), ignore_index=True).equals(table)
+
+
+def test_judgments_have_the_same_columns_and_types_with_and_without_replies(rows, store):
+    plan = Plan(rows, ("C.v1",), JUDGE)
+    before = judgments(plan, store)
+    go(plan, store, Fake())
+    after = judgments(plan, store)
+    assert before.dtypes.equals(after.dtypes) and list(before) == list(after)
+    empty = judgments(Plan(rows[:0], ("C.v1",), JUDGE), store)
+    assert empty.dtypes.drop("complexity").equals(after.dtypes.drop("complexity")) and not len(empty)
+    assert not set(before["reason"]) & set(REASONS)
+
+
+def test_unknown_usage_is_unknown_and_not_zero(rows, store):
+    class Silent(Fake):
+        async def ask(self, request):
+            return Reply(REPLY, "stop", "m")
+
+    plan = Plan(rows, ("C.v1",), JUDGE)
+    go(plan, store, Silent())
+    tokens = judgments(plan, store)[["tokens_in", "tokens_out", "tokens_reasoning", "tokens_cached"]]
+    assert tokens.isna().all(axis=None)
+
+
+def test_what_is_stored_names_the_model_that_answered_the_sdk_and_the_time(rows, store):
+    plan = Plan(rows[:1], ("C.v1",), JUDGE)
+    go(plan, store, Fake())
+    call = store.get([next(iter(plan)).key]).popitem()[1]
+    assert (call.model, call.sdk, call.tokens_in, call.tokens_out) == ("m-2026", "fake 1", 10, 5)
+    assert call.at.endswith("Z") and call.latency_s > 0 and call.attempts == 1
+
+
+# The openai adapter against a server on loopback.
+
+
+def openai_judge(server, **more):
+    return Judge("server", "openai", "m", base_url=server.base_url, send={"temperature": 0}, **more)
+
+
+def test_what_the_entry_says_is_sent_and_nothing_else(rows, store):
+    with Loopback() as server:
+        go(Plan(rows[:1], ("C.v1",), openai_judge(server)), store)
+    assert [set(body) for body in server.requests] == [{"model", "messages", "temperature"}]
+
+
+def test_the_schema_goes_along_where_the_entry_asks_for_it(rows, store):
+    with Loopback() as server:
+        judge = openai_judge(server, structured="json_schema", schema_bounds={"list_items": 3})
+        go(Plan(rows[:1], ("R.v1",), judge), store)
+    schema = server.requests[0]["response_format"]["json_schema"]["schema"]
+    assert schema["properties"]["missing_points"] == {"type": "array", "items": {"type": "string"}, "maxItems": 3}
+
+
+def test_usage_and_finish_reason_come_through_and_the_body_is_kept(rows, store):
+    details = {"completion_tokens_details": {"reasoning_tokens": 3}, "prompt_tokens_details": {"cached_tokens": 4}}
+    with Loopback(answers=[(200, {}, completion("", "length", **details))]) as server:
+        plan = Plan(rows[:1], ("C.v1",), openai_judge(server))
+        go(plan, store)
+    line = judgments(plan, store).iloc[0]
+    names = ["tokens_in", "tokens_out", "tokens_reasoning", "tokens_cached", "finish_reason", "reason"]
+    assert line[names].tolist() == [11, 7, 3, 4, "length", "truncated"]
+    assert "reasoning_tokens" in store._db.execute("SELECT raw FROM calls").fetchone()[0]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (429, {"retry-after": "0"}, {"error": {"message": "slow down"}}),
+        (503, {}, {"error": {"message": "busy"}}),
+        (529, {}, "overloaded"),
+        (200, {}, "<html>a proxy</html>"),
+        (200, {}, {"error": {"message": "an error with 200"}}),
+    ],
+)
+def test_a_passing_fault_is_asked_again(rows, store, answer):
+    with Loopback(answers=[answer, answer]) as server:
+        outcome = go(Plan(rows[:1], ("C.v1",), openai_judge(server)), store)
+    assert (outcome.answered, sum(server.asked.values())) == (1, 3)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+def test_a_refused_request_stops_the_run_at_once(rows, store, status):
+    answers = [(status, {}, {"error": {"message": "no such parameter"}})] * 9
+    with Loopback(answers=answers) as server, pytest.raises(CallError, match=f"HTTP {status}.*no such parameter"):
+        go(Plan(rows, ("C.v1",), openai_judge(server, in_flight=1)), store)
+    assert sum(server.asked.values()) == 1 and len(store) == 0
+
+
+def test_a_prompt_beyond_the_context_is_one_rows_failure(rows, store):
+    answers = [(400, {}, {"error": {"message": "the request exceeds the available context size"}})]
+    with Loopback(answers=answers) as server:
+        outcome = go(Plan(rows, ("C.v1",), openai_judge(server, in_flight=1)), store)
+    assert (outcome.answered, outcome.failed) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (completion(None), "empty"),
+        (completion("", "length"), "truncated"),
+        (completion("{}", "content_filter"), "refused"),
+        ({**completion(), "choices": []}, "empty"),
+    ],
+)
+def test_a_reply_without_a_verdict_is_stored_unjudged_and_not_asked_again(rows, store, body, reason):
+    with Loopback(answers=[(200, {}, body)]) as server:
+        plan = Plan(rows[:1], ("C.v1",), openai_judge(server))
+        go(plan, store)
+        assert go(plan, store).answered == 0
+    assert sum(server.asked.values()) == 1
+    assert judgments(plan, store)["reason"].tolist() == [reason]
+
+
+def test_a_server_that_cuts_the_connection_is_asked_again(rows, store):
+    with Loopback() as server:
+        url = server.base_url
+    with pytest.raises(CallError, match="calls failed"):
+        go(Plan(many(rows, 3), ("C.v1",), Judge("gone", "openai", "m", base_url=url)), store)
+    assert (
+        len(
+            store.failures(
+                [call.key for call in Plan(many(rows, 3), ("C.v1",), Judge("gone", "openai", "m", base_url=url))]
+            )
+        )
+        > 0
+    )
+
+
+_KILLED = """
+import asyncio, pickle, sys
+from lib.run import execute
+from lib.store import Store
+plan = pickle.load(open(sys.argv[1], "rb"))
+asyncio.run(execute(plan, Store(sys.argv[2], recorded=())))
+"""
+
+
+def test_kill_minus_nine_at_any_moment_loses_no_reply_and_asks_none_twice(rows, tmp_path):
+    path = tmp_path / "calls.sqlite"
+    with Loopback(delay=0.01) as server:
+        plan = Plan(many(rows, 60), ("C.v1",), openai_judge(server, in_flight=8))
+        pd.to_pickle(plan, tmp_path / "plan.pickle")
+        command = [sys.executable, "-c", _KILLED, str(tmp_path / "plan.pickle"), str(path)]
+        had: list[int] = []
+        for enough in (20, 90, 150):
+            process = subprocess.Popen(command)
+            while sum(server.answered.values()) < enough and process.poll() is None:
+                time.sleep(0.002)
+            assert process.poll() is None, "it ended before it was killed"
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            store = Store(path, recorded=())
+            had.append(len(store))
+            store.close()
+        asked_before_the_end = Counter(server.asked)
+        assert subprocess.run(command).returncode == 0
+    store = Store(path, recorded=())
+    # Nothing lost: what the server had answered when it was killed is stored, apart from the 8 under way each time.
+    assert all(now >= enough - 3 * 8 for now, enough in zip(had, (20, 90, 150), strict=True)), had
+    assert len(store) == 240 and survey(plan, store).missing == 0
+    # Nothing twice: a call is repeated only if it was under way at one of the kills.
+    repeated = sum(server.asked.values()) - 240
+    assert 0 <= repeated <= 3 * 8
+    assert asked_before_the_end and max(server.asked.values()) <= 4
+
+
+def test_two_processes_at_once_ask_no_call_twice(rows, tmp_path):
+    path = tmp_path / "calls.sqlite"
+    with Loopback(delay=0.01) as server:
+        plan = Plan(many(rows, 60), ("C.v1",), openai_judge(server, in_flight=4))
+        pd.to_pickle(plan, tmp_path / "plan.pickle")
+        command = [sys.executable, "-c", _KILLED, str(tmp_path / "plan.pickle"), str(path)]
+        processes = [subprocess.Popen(command) for _ in range(2)]
+        assert [process.wait(60) for process in processes] == [0, 0]
+    assert set(server.asked.values()) == {1} and len(server.asked) == 240
+    assert len(Store(path, recorded=())) == 240

@@ -1,0 +1,197 @@
+"""The store: keys that see everything, first reply kept, claims, recorded replies, files that are no store."""
+
+import gzip
+import json
+import multiprocessing
+import os
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pytest
+
+from lib.judges import Judge
+from lib.prompts import load_prompt
+from lib.store import Store, Stored, call_key, canonical, read_recorded, write_recorded
+
+ROW = {"question": "Q?", "reference": "R.", "candidate": "C."}
+
+
+def reply(key, text="t", **more):
+    fields = dict.fromkeys(("finish_reason", "model", "sdk", "at", "latency_s", "attempts"))
+    tokens = dict.fromkeys(("tokens_in", "tokens_out", "tokens_reasoning", "tokens_cached"))
+    return Stored(**{"key": key, "request": "{}", "text": text, **fields, **tokens, **more})
+
+
+def test_the_key_changes_with_everything_that_can_change_the_reply():
+    judge = Judge("j", "openai", "m-1", base_url="http://127.0.0.1:1/v1", send={"temperature": 0})
+    prompt = load_prompt("C.v1")
+    variants = [
+        judge.request(prompt, ROW),
+        judge.request(prompt, ROW, repeat=1),
+        judge.request(prompt, {**ROW, "candidate": "c."}),
+        judge.request(prompt, {**ROW, "reference": "r."}),
+        judge.request(prompt, {**ROW, "question": "q?"}),
+        judge.request(load_prompt("C.v2"), ROW),
+        Judge("j", "openai", "m-2", base_url=judge.base_url, send=judge.send).request(prompt, ROW),
+        Judge("j", "openai", "m-1", base_url="http://127.0.0.1:2/v1", send=judge.send).request(prompt, ROW),
+        Judge("j", "openai", "m-1", base_url=judge.base_url, send={"temperature": 1}).request(prompt, ROW),
+        Judge("j", "openai", "m-1", base_url=judge.base_url, send={"max_tokens": 9}).request(prompt, ROW),
+        Judge("j", "openai", "m-1", base_url=judge.base_url, send=judge.send, structured="json_schema").request(
+            prompt, ROW
+        ),
+    ]
+    assert len({call_key(request) for request in variants}) == len(variants)
+
+
+def test_the_key_does_not_change_with_the_judges_name_or_the_order_of_parameters():
+    one = Judge("a", "openai", "m", send={"temperature": 0, "top_p": 1}).request(load_prompt("C.v1"), ROW)
+    two = Judge("b", "openai", "m", send={"top_p": 1, "temperature": 0}, in_flight=9).request(
+        load_prompt("C.v1"), ROW
+    )
+    assert call_key(one) == call_key(two)
+
+
+def test_a_known_request_has_its_known_key():
+    assert canonical({"b": "é", "a": 1}) == '{"a":1,"b":"\\u00e9"}'
+    assert call_key({"b": "é", "a": 1}) == "6071e7aa781e8adc235db31b17e6d0ee414a17031b1744a38fbf2cd17effcbce"
+
+
+def test_text_comes_back_as_it_went_in(tmp_path):
+    texts = ["", "a\x00b", '{"verdict": "supported"}', "é\n\u2028", "\U0001f600", None]
+    store = Store(tmp_path / "c.sqlite", recorded=())
+    store.put([reply(str(number), text) for number, text in enumerate(texts)])
+    found = store.get(map(str, range(len(texts))))
+    assert [found[str(number)].text for number in range(len(texts))] == texts
+
+
+def test_the_first_reply_of_a_key_stays(tmp_path):
+    store = Store(tmp_path / "c.sqlite", recorded=())
+    store.put([reply("k", "first")])
+    store.put([reply("k", "second"), reply("l", "other")])
+    assert store.get(["k"])["k"].text == "first" and len(store) == 2
+
+
+def test_more_keys_than_sqlite_takes_at_once(tmp_path):
+    store = Store(tmp_path / "c.sqlite", recorded=())
+    keys = [f"{number:05}" for number in range(2_500)]
+    store.put([reply(key) for key in keys])
+    assert set(store.get(keys)) == set(keys) == set(store.where(keys))
+
+
+def test_a_failure_is_kept_beside_and_never_served(tmp_path):
+    store = Store(tmp_path / "c.sqlite", recorded=())
+    store.put_failure("k", {"a": 1}, "HTTP 500: once", "transient")
+    store.put_failure("k", {"a": 1}, "HTTP 503: twice", "transient")
+    assert store.get(["k"]) == {} and store.where(["k"]) == {}
+    assert store.failures(["k", "l"]) == {"k": "HTTP 503: twice"}
+
+
+def test_recorded_replies_lie_under_the_store(tmp_path):
+    write_recorded(tmp_path / "r.jsonl.gz", [reply("k", "recorded"), reply("l", "recorded")])
+    store = Store(tmp_path / "c.sqlite", recorded=[tmp_path / "r.jsonl.gz"])
+    store.put([reply("k", "own")])
+    assert {key: call.text for key, call in store.get(["k", "l", "m"]).items()} == {"k": "own", "l": "recorded"}
+    assert store.where(["k", "l", "m"]) == {"k": "store", "l": "recorded"}
+
+
+def test_a_recorded_file_has_the_same_bytes_whatever_the_order_and_the_time(tmp_path):
+    calls = [reply(key, "é") for key in "cab"]
+    write_recorded(tmp_path / "one.jsonl.gz", calls)
+    time.sleep(1.1)  # gzip would keep the second
+    write_recorded(tmp_path / "two.jsonl.gz", calls[::-1])
+    assert (tmp_path / "one.jsonl.gz").read_bytes() == (tmp_path / "two.jsonl.gz").read_bytes()
+    assert read_recorded(tmp_path / "one.jsonl.gz") == sorted(calls, key=lambda call: call.key)
+
+
+def test_a_half_written_recorded_line_is_named(tmp_path):
+    path = tmp_path / "r.jsonl.gz"
+    write_recorded(path, [reply("k")])
+    whole = gzip.decompress(path.read_bytes())
+    path.write_bytes(gzip.compress(whole + whole[: len(whole) // 2]))
+    with pytest.raises(ValueError, match=r"r\.jsonl\.gz, line 2: no recorded call"):
+        Store(tmp_path / "c.sqlite", recorded=[path])
+
+
+def test_a_file_that_is_no_store_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "c.sqlite"
+    path.write_text("not a database, but somebody's text" * 50)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=r"c\.sqlite cannot be opened as a store"):
+        Store(path, recorded=())
+    assert path.read_bytes() == before
+
+
+def test_a_store_of_another_version_is_refused(tmp_path):
+    Store(tmp_path / "c.sqlite", recorded=()).close()
+    with sqlite3.connect(tmp_path / "c.sqlite") as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(ValueError, match="store version 99"):
+        Store(tmp_path / "c.sqlite", recorded=())
+
+
+def test_a_claimed_call_is_given_to_nobody_else_until_it_is_answered_or_failed(tmp_path):
+    one, two = (Store(tmp_path / "c.sqlite", recorded=()) for _ in range(2))
+    assert one.claim(["k", "l", "m"]) == {"k", "l", "m"}
+    assert two.claim(["k", "n"]) == {"n"}
+    one.put([reply("k")])
+    one.put_failure("l", {}, "HTTP 500", "transient")
+    assert two.claim(["k", "l", "m"]) == {"l"}
+    one.release()
+    assert two.claim(["m"]) == {"m"}
+
+
+def test_the_claim_of_a_killed_process_is_free_at_once(tmp_path):
+    code = (
+        "import os, signal, sys; from lib.store import Store\n"
+        f"Store({str(tmp_path / 'c.sqlite')!r}, recorded=()).claim(['k'])\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == -9
+    store = Store(tmp_path / "c.sqlite", recorded=())
+    assert store._db.execute("SELECT count(*) FROM claims").fetchone() == (1,)
+    assert store.claim(["k"]) == {"k"}
+
+
+def test_the_claim_of_another_machine_holds_until_it_is_no_longer_renewed(tmp_path):
+    store = Store(tmp_path / "c.sqlite", recorded=())
+    for age, given in ((5, set()), (3600, {"k"})):
+        store._db.execute("INSERT OR REPLACE INTO claims VALUES ('k', 'elsewhere:1:1', ?)", (time.time() - age,))
+        assert store.claim(["k"]) == given
+
+
+def _write(path, start, barrier):
+    store = Store(path, recorded=())
+    barrier.wait()
+    for number in range(start, start + 300):
+        store.put([reply(f"{number}", f"by {os.getpid()}")])
+    store.close()
+
+
+def test_two_processes_write_one_store_and_nothing_is_lost_or_doubled(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    barrier = context.Barrier(2)
+    # The ranges overlap: 200 keys are written by both.
+    writers = [context.Process(target=_write, args=(tmp_path / "c.sqlite", start, barrier)) for start in (0, 100)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(60)
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    store = Store(tmp_path / "c.sqlite", recorded=())
+    assert len(store) == 400 == len(store.get(map(str, range(400))))
+
+
+def test_the_committed_recordings_are_whole_and_hold_no_path():
+    from lib import paths
+
+    files = sorted(paths.RECORDED.glob("*.jsonl.gz"))
+    assert [file.name for file in files] == ["smollm2-free.jsonl.gz", "smollm2.jsonl.gz"]
+    for file in files:
+        calls = read_recorded(file)
+        assert len({call.key for call in calls}) == len(calls) > 200
+        for call in calls:
+            assert call_key(json.loads(call.request)) == call.key
+            assert call.model == "SmolLM2-135M-Instruct.Q4_1" and call.tokens_in and call.tokens_out
+            assert "/" + "work" not in call.request and "/" + "home" not in call.request

@@ -145,12 +145,13 @@ def wins(table: pd.DataFrame) -> Figure:
                 axis.barh(places, mine["wins_a"], height, color=COLORS[number], label=judge)
                 axis.barh(places, -mine["wins_b"], height, color=COLORS[number], alpha=0.45, hatch="///", lw=0)
             axis.axvline(0, color="0.3", lw=0.8)
-            axis.set(title=dataset, xlabel="questions: lost | won by the first")
+            axis.set_title(dataset)
             axis.set_yticks(range(len(pairs)), pairs)
             axis.set_ylim(len(pairs) - 0.5, -0.5)
             axis.grid(axis="y", visible=False)
             axis.xaxis.set_major_formatter(lambda value, _: f"{abs(value):.0f}")
             axis.margins(x=0.1)
+        figure.supxlabel("questions won (solid) and lost (hatched) by the first design of a pair", fontsize=8)
         _legend(figure, axes[0], len(judges))
     return figure
 

@@ -145,7 +145,7 @@ def _bins(values: np.ndarray, n_bins: int) -> list[tuple[int, int]]:
     """Both ends of each bin. A whole number is at most an edge when it is at most the edge rounded down."""
     # Rounded first, so that 6.999999999 counts as the 7 that it stands for.
     edges = np.unique(np.quantile(values, np.linspace(0, 1, n_bins + 1)).round(9))
-    uppers = np.unique(np.floor(edges[1:] if len(edges) > 1 else edges)).astype(int)
+    uppers = np.floor(edges[1:] if len(edges) > 1 else edges).astype(int)
     bins, lower = [], int(values.min())
     for upper in uppers.tolist():
         if ((values >= lower) & (values <= upper)).any():

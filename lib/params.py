@@ -95,7 +95,7 @@ def run_name(source: str, files: Mapping[str, str], n_questions: int, seed: int)
         parts = [
             f"{name} {hashlib.sha256(local_file(path).read_bytes()).hexdigest()}" for name, path in files.items()
         ]
-        tag += "-" + hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()[:8]
+        tag += "+files-" + hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()[:8]
     return f"{tag}-{n_questions}q-seed{seed}"
 
 

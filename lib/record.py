@@ -20,7 +20,7 @@ from lib.store import Store, read_recorded, write_recorded
 
 DESIGNS = ("C.v1", "H.v1", "R.v1", "B.v1")
 # Judge and questions a dataset: the free form costs more and says little, so a slice is enough.
-RECORDED = (("smollm2", None), ("smollm2-free", 10))
+RECORDED = (("smollm2", None), ("smollm2-free", 5))
 
 
 def recorded_plan(judge: str, n: int | None) -> Plan:

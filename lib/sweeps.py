@@ -17,6 +17,7 @@ import yaml
 
 from lib import paths
 from lib.params import assigned_names, check_type, read_parameters, unknown
+from lib.results import write_bytes
 
 
 def notebook_path(name: str) -> Path:
@@ -120,7 +121,7 @@ def _matches(point: Mapping, part: Mapping) -> bool:
 
 def _point_name(point: Mapping[str, object]) -> str:
     texts = ["+".join(map(str, value)) if isinstance(value, list) else str(value) for value in point.values()]
-    return re.sub(r"[^\w.+-]", "_", "--".join(texts)) or "run"
+    return re.sub(r"[^\w.+-]", "_", "--".join(filter(None, texts)))
 
 
 def sweep(grid: Path) -> list[dict[str, object]]:
@@ -169,7 +170,7 @@ def read_steps(path: Path, common: Mapping[str, object]) -> list[tuple[Path, Pat
         shared = {name: common[name] for name in declared_parameters(notebook) if name in common}
         used |= set(shared)
         check_parameters(notebook, shared | own)
-        out = paths.EXECUTED / f"{'.'.join([notebook.stem, *map(str, own.values())])}.ipynb"
+        out = paths.EXECUTED / f"{notebook.stem}{'.' * bool(own)}{_point_name(own)}.ipynb"
         found.append((notebook, out, shared | own))
     for name in set(common) - used:
         raise ValueError(f"no notebook in {shown} has a parameter {name}")
@@ -189,8 +190,36 @@ def reproduce(steps: Path, common: Mapping[str, object]) -> list[Path]:
     return executed
 
 
+def print_results(since: float) -> None:
+    """Print the primary table and the paths of all tables and figures written after `since` (Unix seconds)."""
+    fresh = sorted(path for path in paths.FIGURES.glob("*/*") if path.stat().st_mtime >= since)
+    for table in [path for path in fresh if path.name == "table-02-accuracy.md"]:
+        print(f"\nAccuracy in percent, 95 % interval, tokens a call ({table.parent.name}):\n")
+        print(table.read_text(encoding="utf-8"))
+    print("Tables and figures:", *[f"  {paths.shown(path)}" for path in fresh], sep="\n")
+
+
+def store(steps: Path) -> list[Path]:
+    """Run the steps, then every notebook with its defaults, and keep its outputs in `notebooks/` (maintainers).
+
+    What differs from run to run is left out of the metadata. Returns the notebooks.
+    """
+    import nbformat
+
+    reproduce(steps, {})
+    for path in notebooks():
+        executed = run_notebook(path.stem, paths.EXECUTED / f"{path.stem}.stored.ipynb", {})
+        notebook = nbformat.read(executed, as_version=4)
+        notebook.metadata.pop("papermill")
+        notebook.metadata["language_info"] = {"name": "python"}
+        for cell in notebook.cells:
+            cell.metadata = {"tags": cell.metadata["tags"]} if cell.metadata.get("tags") else {}
+        write_bytes(path, (nbformat.writes(notebook) + "\n").encode())
+    return notebooks()
+
+
 def main(arguments: list[str]) -> int:
-    """`reproduce STEPS [PARAMETERS]` runs a list of notebooks; `sweep GRID` runs a grid."""
+    """`reproduce STEPS [PARAMETERS]` runs a list of notebooks, `sweep GRID` a grid, `store STEPS` keeps outputs."""
     from tabulate import tabulate
 
     try:
@@ -199,12 +228,17 @@ def main(arguments: list[str]) -> int:
             print(tabulate(lines, headers="keys", tablefmt="github"))
             return int(any(str(line["status"]).startswith("failed") for line in lines))
         if arguments[:1] == ["reproduce"] and len(arguments) in (2, 3):
+            since = time.time()
             reproduce(Path(arguments[1]), read_parameters(Path(arguments[2])) if len(arguments) == 3 else {})
+            print_results(since)
+            return 0
+        if len(arguments) == 2 and arguments[0] == "store":
+            store(Path(arguments[1]))
             return 0
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print("usage: python -m lib.sweeps reproduce STEPS [PARAMETERS] | sweep GRID", file=sys.stderr)
+    print("usage: python -m lib.sweeps reproduce STEPS [PARAMETERS] | sweep GRID | store STEPS", file=sys.stderr)
     return 2
 
 

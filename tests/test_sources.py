@@ -508,6 +508,7 @@ def test_the_hub_copy_of_asqa_loads_with_exact_ids_and_texts(monkeypatch, offlin
     assert (source["kind"], source["split"], source["rows"]) == ("hub", "dev", 2)
     assert re.fullmatch("[0-9a-f]{40}", source["revision"])
     assert source["path"] == "copy"
+    assert hub.read_hub("asqa").records[0].fields["sample_id"] == "9007199254740993"
 
 
 def test_the_hub_copy_of_truthfulqa_loads_by_config_and_split(monkeypatch, offline):
@@ -537,7 +538,7 @@ def test_an_empty_split_of_the_hub_is_refused(monkeypatch, offline):
     path.parent.mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist([asqa_row()]).slice(0, 0), path)
     point(monkeypatch, "asqa", offline)
-    refused("asqa", "hub", "hub copy")
+    refused("asqa", "hub", "hub copy", "no rows")
 
 
 @pytest.mark.parametrize("dataset", ["truthfulqa", "asqa"])

@@ -1,0 +1,163 @@
+"""The notebooks on replay: the pipeline by papermill, then every stored output against a fresh one by nbval."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import nbformat
+import pandas as pd
+import pytest
+
+from lib import paths
+from lib.sweeps import notebooks
+
+pytestmark = pytest.mark.notebooks
+
+
+@pytest.fixture(scope="module")
+def replayed(tmp_path_factory):
+    """A folder in which `make reproduce`'s command has run, with what it printed."""
+    out = tmp_path_factory.mktemp("replayed")
+    done = _run(out, "lib.sweeps", "reproduce", "params/reproduce.yaml")
+    assert done.returncode == 0, done.stderr[-3000:]
+    return out, done.stdout
+
+
+def _run(out, *module):
+    environment = {**os.environ, "JUDGE_OUT": str(out)}
+    command = [sys.executable, "-m", *map(str, module)]
+    return subprocess.run(command, cwd=paths.ROOT, env=environment, capture_output=True, text=True)
+
+
+def _nbval(out, *files):
+    # Its wait for outputs is fixed at 5 s; one kernel at a time keeps well inside.
+    return _run(out, "pytest", "--nbval", "-p", "no:xdist", "-p", "no:cacheprovider", "-o", "addopts=", "-q", *files)
+
+
+def test_the_pipeline_ends_with_the_primary_table_and_the_paths(replayed):
+    out, printed = replayed
+    table = (out / "figures" / "sample-40q-seed0" / "table-02-accuracy.md").read_text(encoding="utf-8")
+    assert table in printed and "figures/sample-40q-seed0/accuracy.png" in printed
+    executed = sorted(path.name for path in (out / "data" / "executed").iterdir())
+    assert executed == [
+        "00-quickstart.ipynb",
+        "10-labels.ipynb",
+        "20-judge.lexical.ipynb",
+        "20-judge.smollm2-free--5.ipynb",
+        "20-judge.smollm2.ipynb",
+        "30-designs.ipynb",
+    ]
+
+
+def test_the_replay_gives_the_committed_figures_and_tables_byte_for_byte(replayed):
+    out, _ = replayed
+    committed, fresh = paths.ROOT / "figures", out / "figures"
+    names = {path.relative_to(fresh) for path in fresh.rglob("*") if path.is_file()}
+    assert names == {path.relative_to(committed) for path in committed.rglob("*") if path.is_file()}
+    different = [str(name) for name in names if (fresh / name).read_bytes() != (committed / name).read_bytes()]
+    assert not different
+
+
+def test_every_stored_output_equals_a_fresh_one(replayed):
+    done = _nbval(replayed[0], *notebooks())
+    assert done.returncode == 0, done.stdout[-6000:]
+    cells = [cell for path in notebooks() for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
+    assert f"{len(cells)} passed" in done.stdout
+
+
+def test_a_judgment_leads_to_its_request_and_reply(replayed):
+    from lib.store import Store, call_key
+
+    out, _ = replayed
+    folder = out / "data" / "judgments" / "sample-40q-seed0"
+    assert len(list(folder.glob("*.parquet"))) == 2 * 3 * 4
+    store = Store(out / "data" / "calls.sqlite")
+    for path in folder.glob("*.asqa.R.v1.parquet"):
+        judged = pd.read_parquet(path)
+        replies = store.get(judged["key"])
+        assert len(judged) == 80 and set(judged["key"]) == set(replies)
+        for line in judged.itertuples():
+            request = json.loads(replies[line.key].request)
+            assert call_key(request) == line.key and json.loads(replies[line.key].text)["verdict"] == line.verdict
+
+
+def test_manifests_say_what_made_a_result(replayed):
+    out, _ = replayed
+    facts = json.loads((out / "data/judgments/sample-40q-seed0/20-judge.smollm2.json").read_text(encoding="utf-8"))
+    assert facts["models that answered"] == ["SmolLM2-135M-Instruct.Q4_1"]
+    assert facts["survey"] == {"asked": 960, "calls": 960, "in_store": 0, "missing": 0, "recorded": 960}
+    assert set(facts["prompts"]) == {"C.v1", "H.v1", "R.v1", "B.v1"}
+    assert {"git commit", "python", "pandas"} <= set(facts["provenance"]) and facts["parameters"]["seed"] == 0
+
+
+def _copy(tmp_path, name, change):
+    notebook = nbformat.read(paths.NOTEBOOKS / f"{name}.ipynb", as_version=4)
+    change(notebook)
+    path = tmp_path / f"{name}.ipynb"
+    nbformat.write(notebook, path)
+    return path
+
+
+def test_a_planted_wrong_number_turns_the_comparison_red(replayed, tmp_path):
+    def plant(notebook):
+        for cell in notebook.cells:
+            for output in cell.get("outputs", []):
+                text = output.get("data", {}).get("text/markdown", "")
+                if "[" in text and "won : lost" in text:
+                    output["data"]["text/markdown"] = text.replace("1", "7", 1)
+                    return
+        raise AssertionError("no table found to plant in")
+
+    done = _nbval(replayed[0], _copy(tmp_path, "30-designs", plant))
+    assert done.returncode == 1 and "1 failed" in done.stdout
+
+
+def test_a_lost_row_turns_the_checks_red(replayed, tmp_path):
+    out = tmp_path / "lost"
+    shutil.copytree(replayed[0] / "data" / "judgments", out / "data" / "judgments")
+    path = next((out / "data" / "judgments" / "sample-40q-seed0").glob("lexical.primary.qampari.H.v1.parquet"))
+    pd.read_parquet(path).iloc[1:].to_parquet(path, index=False)
+    done = _run(out, "papermill", "notebooks/30-designs.ipynb", tmp_path / "x.ipynb", "--no-progress-bar")
+    assert done.returncode != 0 and "AssertionError" in done.stderr
+
+
+def test_a_wrong_verdict_in_the_recordings_is_not_served_under_the_old_numbers(replayed, tmp_path):
+    """A judgment that differs from the stored numbers stops 30, whatever the outputs say."""
+    out = tmp_path / "wrong"
+    shutil.copytree(replayed[0] / "data" / "judgments", out / "data" / "judgments")
+    path = next((out / "data" / "judgments" / "sample-40q-seed0").glob("smollm2.primary.asqa.C.v1.parquet"))
+    judged = pd.read_parquet(path)
+    judged["correct"] = True
+    judged.to_parquet(path, index=False)
+    done = _run(out, "papermill", "notebooks/30-designs.ipynb", tmp_path / "x.ipynb", "--no-progress-bar")
+    assert done.returncode != 0 and "asqa smollm2 C accuracy: expected" in done.stderr
+
+
+def test_the_command_of_the_readme_runs_with_fewer_questions_than_asked(tmp_path):
+    command = ["papermill", "notebooks/20-judge.ipynb", tmp_path / "out.ipynb", "--no-progress-bar"]
+    done = _run(tmp_path, *command, "-p", "judge", "lexical", "-p", "n_questions", "50")
+    assert done.returncode == 0, done.stderr[-2000:]
+    judged = pd.concat(
+        pd.read_parquet(path) for path in (tmp_path / "data/judgments/sample-50q-seed0").glob("*.parquet")
+    )
+    assert len(judged) == 3 * 40 * 2 * 4 and (judged["judge"] == "lexical").all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["-p", "judgee", "lexical"], "unknown parameter judgee; did you mean judge"),
+        (["-p", "judge", "gpt-9"], "judges.yaml has no judge 'gpt-9'"),
+        (["-p", "judge", "7"], "parameter judge must be str, not 7; with papermill use -r"),
+        (["-y", "datasets: [triviaqa]"], "triviaqa"),
+        (["-p", "source", "data/none.csv"], "data/none.csv"),
+        (["-y", "designs: [C.v9]"], "prompt 'C.v9' has no file"),
+    ],
+)
+def test_a_bad_parameter_ends_with_one_clear_line_and_nothing_half_written(tmp_path, arguments, line):
+    command = ["papermill", "notebooks/20-judge.ipynb", tmp_path / "out.ipynb", "--no-progress-bar"]
+    done = _run(tmp_path, *command, "-p", "live_calls", "0", *arguments)
+    assert done.returncode != 0 and line in done.stderr.strip().splitlines()[-1]
+    assert not (tmp_path / "data" / "judgments").exists()

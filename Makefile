@@ -1,6 +1,7 @@
 # `make reproduce` and `make test` on a fresh machine need Python 3.11 to 3.13 and make, nothing else.
 PYTHON ?= python3
 BIN := .venv/bin
+UV := uv==0.13.9
 STEPS ?= params/reproduce.yaml
 PARAMS ?=
 GRID ?= params/sweeps/primary.yaml
@@ -18,7 +19,7 @@ setup: .venv/.installed model ## the virtual environment with the locked depende
 	  || { echo "This needs Python 3.11 to 3.13; name one: make PYTHON=python3.12 ..." >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv \
 	  || { echo "No virtual environment could be made; on Debian and Ubuntu: apt-get install python3-venv" >&2; rm -rf .venv; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check $(UV)
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -e .
 	@touch $@

@@ -53,7 +53,6 @@ def read_hub(dataset: str) -> Raw:
     path = shown(copy.path) if Path(copy.path).is_absolute() else copy.path
     name = f"hub copy {path}"
     try:
-        # The default batch size, that of the first row group, fails on an empty split.
         rows = datasets.load_dataset(
             copy.path,
             copy.config,
@@ -61,14 +60,13 @@ def read_hub(dataset: str) -> Raw:
             revision=copy.revision,
             features=features,
             columns=list(features),
-            batch_size=1000,
         ).to_list()
     except (ConnectionError, httpx.HTTPError):
         raise ConnectionError(f"{name}: the hub cannot be reached; try again or give a local file") from None
     except Exception as error:
         # Its own text can hold paths of this machine, and the kinds of error are many.
         raise ValueError(
-            f"{name}: split {copy.split} cannot be loaded with the columns {', '.join(features)} "
+            f"{name}: split {copy.split} is empty or cannot be loaded with the columns {', '.join(features)} "
             f"({type(error).__name__}); give a local file"
         ) from None
     records = [Record(f"{name}, row {i}", row) for i, row in enumerate(rows, 1)]

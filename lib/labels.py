@@ -57,14 +57,13 @@ def complexity_bins(rows: pd.DataFrame, n_bins: int = 4) -> pd.Series:
     """
     if not isinstance(n_bins, int) or isinstance(n_bins, bool) or n_bins < 1:
         raise ValueError(f"n_bins is {n_bins!r}; give a whole number of at least 1")
-    bins = pd.Series(index=rows.index, dtype=object)
-    for _, group in rows.groupby("dataset", sort=False):
-        ends = _bins(group.drop_duplicates(_QUESTION)["complexity"].to_numpy(), n_bins)
-        bins[group.index] = [next(b for b in ends if value <= b[1]) for value in group["complexity"]]
-    found = sorted(set(bins))
-    names = {b: str(b[0]) if b[0] == b[1] else f"{b[0]}-{b[1]}" for b in found}
-    kind = pd.CategoricalDtype([names[b] for b in found], ordered=True)
-    return bins.map(names).astype(kind).rename("complexity_bin")
+    questions = rows.drop_duplicates(_QUESTION).groupby("dataset")["complexity"]
+    ends = {dataset: _bins(values.to_numpy(), n_bins) for dataset, values in questions}
+    both = zip(rows["dataset"], rows["complexity"], strict=True)
+    bins = [next(b for b in ends[dataset] if value <= b[1]) for dataset, value in both]
+    names = {b: str(b[0]) if b[0] == b[1] else f"{b[0]}-{b[1]}" for b in sorted(set(bins))}
+    kind = pd.CategoricalDtype(list(names.values()), ordered=True)
+    return pd.Series([names[b] for b in bins], index=rows.index, dtype=kind, name="complexity_bin")
 
 
 def summary(rows: pd.DataFrame, exclusions: Mapping[str, Mapping[str, int]]) -> pd.DataFrame:

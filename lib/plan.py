@@ -84,6 +84,15 @@ def survey(plan: Plan, store: Store) -> Survey:
     return Survey(len(plan), len(seen), where["store"], where["recorded"], len(seen) - found)
 
 
+def missing_keys(plan: Plan, store: Store) -> set[str]:
+    """The keys of the plan's calls that have no reply."""
+    missing: set[str] = set()
+    for chunk in chunks(plan):
+        keys = {call.key for call in chunk}
+        missing |= keys - store.where(keys).keys()
+    return missing
+
+
 def judgments(plan: Plan, store: Store) -> pd.DataFrame:
     """The analysis table: one line a judgment, in the plan's order, those without a reply too.
 

@@ -115,7 +115,8 @@ def render(prompt: Prompt, row: Mapping[str, object]) -> list[dict[str, str]]:
         if not isinstance(value, str):
             name = row.get("row_id", "this row")
             raise ValueError(f"{name}: {field} must be a string, not {type(value).__name__}")
-    user = _LAYOUT_TAG.sub(rf"<\1\2{_tag_suffix(values.values())}>", prompt.user)
+    suffix = _tag_suffix(values.values())
+    user = _LAYOUT_TAG.sub(rf"<\1\2{suffix}>", prompt.user) if suffix else prompt.user
     return [
         {"role": "system", "content": prompt.system},
         {"role": "user", "content": Template(user).substitute(values)},

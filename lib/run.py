@@ -15,7 +15,7 @@ import tenacity
 from tqdm import tqdm
 
 from lib.judges import open_provider
-from lib.plan import Call, Plan, chunks, survey
+from lib.plan import Call, Plan, chunks, missing_keys
 from lib.providers import CallError, Provider
 from lib.store import Store, Stored, canonical, now
 
@@ -41,38 +41,39 @@ async def execute(plan: Plan, store: Store, provider: Provider | None = None, li
     """Ask every call of the plan that has no reply, and commit each reply as it arrives.
 
     `provider` defaults to the one that the judge's entry opens, only if something is missing. `limit` is the most
-    calls to ask now, all by default. A call that
-    another process is asking is waited for, not asked again. Raises CallError at the first fatal one, after
-    the replies under way are committed; a call that fails alone is kept in the store's failures.
+    calls to ask now, all by default. A call that another process is asking is waited for, not asked again. Raises
+    CallError at the first fatal one, after the replies under way are committed; a call that fails alone is kept
+    in the store's failures.
     """
-    before = survey(plan, store)
-    if not before.missing:
+    missing = missing_keys(plan, store)
+    if not missing:
         return Outcome(0, 0, 0, 0.0)
     started = time.monotonic()
     opened = provider or open_provider(plan.judge)
-    engine = _Engine(plan, store, opened, before.missing if limit is None else min(limit, before.missing))
+    engine = _Engine(plan, store, opened, missing, limit)
     try:
         await engine.run()
     finally:
         if provider is None:
             await opened.close()
         store.release()
-    missing = survey(plan, store).missing
-    return Outcome(engine.answered, engine.failed, missing, time.monotonic() - started)
+    left = len(missing) - len(store.where(missing))
+    return Outcome(engine.answered, engine.failed, left, time.monotonic() - started)
 
 
 class _Engine:
     """Workers that ask, and one writer that commits what has arrived, many replies to one transaction."""
 
-    def __init__(self, plan: Plan, store: Store, provider: Provider, limit: int):
-        self._plan, self._store, self._provider, self._limit = plan, store, provider, limit
+    def __init__(self, plan: Plan, store: Store, provider: Provider, missing: set[str], limit: int | None):
+        self._plan, self._store, self._provider, self._missing = plan, store, provider, missing
+        self._limit = len(missing) if limit is None else min(limit, len(missing))
         self._batch = 2 * plan.judge.in_flight
         self._ready: asyncio.Queue[Call | None] = asyncio.Queue(maxsize=plan.judge.in_flight)
         self._arrived: list[tuple[Stored, asyncio.Future]] = []
         self._wake = asyncio.Event()
         self._fatal: CallError | None = None
         self.answered = self.failed = self._in_a_row = 0
-        self._bar = tqdm(total=limit, desc=f"{plan.judge.name} {plan.condition}", unit="call")
+        self._bar = tqdm(total=self._limit, desc=f"{plan.judge.name} {plan.condition}", unit="call")
 
     async def run(self) -> None:
         tasks = [asyncio.create_task(step) for step in (self._ask_all(), self._write(), self._renew())]
@@ -105,15 +106,14 @@ class _Engine:
         held = [call async for call in self._hand_out(chunks(self._plan), given)]
         while held and len(given) < self._limit and not self._fatal:
             await asyncio.sleep(_HELD_S)
+            self._missing -= self._store.where(call.key for call in held).keys()
             held = [call async for call in self._hand_out(chunks(held), given)]
 
     async def _hand_out(self, parts: Iterator[list[Call]], given: set[str]) -> AsyncIterator[Call]:
         """Put what can be claimed before the workers; yield the calls that another process holds."""
         for part in parts:
-            found = self._store.where(call.key for call in part)
-            wanted = list(
-                {call.key: call for call in part if call.key not in found and call.key not in given}.values()
-            )
+            open_calls = {call.key: call for call in part if call.key in self._missing and call.key not in given}
+            wanted = list(open_calls.values())
             # Few at a time, so that a second process finds work too.
             for start in range(0, len(wanted), self._batch):
                 batch = wanted[start : start + self._batch][: self._limit - len(given)]

@@ -147,6 +147,8 @@ def test_bins_keep_the_index_and_order_of_the_rows():
     bins = complexity_bins(rows)
     shuffled = rows.sample(frac=1, random_state=3)
     pd.testing.assert_series_equal(complexity_bins(shuffled), bins[shuffled.index])
+    repeated = rows.set_axis([0] * len(rows))
+    assert complexity_bins(repeated).tolist() == bins.tolist()
 
 
 def test_bin_categories_are_in_numeric_order():

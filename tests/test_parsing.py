@@ -63,6 +63,10 @@ def test_a_cut_value_is_left_out_of_the_fields():
     assert parse_reply('{"verdict": "supported", "rationale": "half a sen', "length").fields == {}
 
 
+def test_a_group_beyond_reading_is_left_out_of_the_fields():
+    assert parse_reply('{"verdict": "supported", "claims": [a b; c], "score": 1,}').fields == {"score": 1}
+
+
 def test_nearly_json_fields_are_read_with_their_types():
     text = "{verdict: 'supported', 'ok': True, none: None, n: [1, 'it\\'s', {a: \"b\",},], // c\n word: high,}"
     fields = {"ok": True, "none": None, "n": [1, "it's", {"a": "b"}], "word": "high"}

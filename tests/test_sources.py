@@ -538,7 +538,7 @@ def test_an_empty_split_of_the_hub_is_refused(monkeypatch, offline):
     path.parent.mkdir(parents=True)
     pq.write_table(pa.Table.from_pylist([asqa_row()]).slice(0, 0), path)
     point(monkeypatch, "asqa", offline)
-    refused("asqa", "hub", "hub copy", "no rows")
+    refused("asqa", "hub", "hub copy", "split dev is empty", "local file")
 
 
 @pytest.mark.parametrize("dataset", ["truthfulqa", "asqa"])

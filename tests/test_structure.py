@@ -22,7 +22,7 @@ NOTEBOOKS = notebooks()
 # A module imports only from those before it.
 ORDER = [
     ["paths", "parsing"],
-    ["params", "readers", "resampling", "store", "results", "providers"],
+    ["exact", "params", "readers", "resampling", "store", "results", "providers"],
     ["hub", "prompts", "providers.openai", "providers.lexical", "sweeps", "expect"],
     ["sources", "providers.local", "judges"],
     ["labels", "stats"],

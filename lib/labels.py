@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from lib.parsing import VERDICTS
 from lib.sources import ANSWER_SEPARATOR, normalised
 
-SUPPORTED, PARTIAL, UNSUPPORTED = "supported", "partially_supported", "unsupported"
-LABELS = (SUPPORTED, PARTIAL, UNSUPPORTED)
+LABELS = VERDICTS
+SUPPORTED, PARTIAL, UNSUPPORTED = LABELS
 
 # Ours: the paper says half and not how an odd number is halved. Rounded down, at least one.
 PARTIAL_SHARE = 0.5

@@ -21,8 +21,8 @@ from lib.sweeps import notebooks
 NOTEBOOKS = notebooks()
 # A module imports only from those before it.
 ORDER = [
-    ["paths", "parsing"],
-    ["exact", "params", "readers", "resampling", "store", "results", "providers"],
+    ["paths", "jsonish"],
+    ["exact", "params", "parsing", "readers", "resampling", "store", "results", "providers"],
     ["hub", "prompts", "providers.openai", "providers.lexical", "sweeps", "expect"],
     ["sources", "providers.local", "judges"],
     ["labels", "stats"],

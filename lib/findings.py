@@ -28,6 +28,25 @@ def best_and_weakest(table: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
+def one_verdict(judgments: pd.DataFrame) -> str:
+    """Which judges give every row of a design the same verdict: their accuracy is the share of that label.
+
+    `judgments` as from `lib.plan.judgments`.
+    """
+    lines = []
+    for judge, rows in judgments.groupby("judge", sort=False):
+        verdicts = {
+            design: set(part["verdict"].fillna("none")) for design, part in rows.groupby("design", sort=False)
+        }
+        for verdict in sorted({given.copy().pop() for given in verdicts.values() if len(given) == 1}):
+            designs = ", ".join(design for design, given in verdicts.items() if given == {verdict})
+            lines.append(
+                f"- {judge} calls every row {verdict.replace('_', ' ')} in {designs}: its accuracy there is that "
+                "label's share, and says nothing about the design."
+            )
+    return "\n".join(lines) or "Every judge gives more than one verdict in every design."
+
+
 def differences(table: pd.DataFrame) -> str:
     """One line a comparison: which design is better, or that these questions cannot tell.
 

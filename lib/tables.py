@@ -94,12 +94,13 @@ def markdown(table: pd.DataFrame) -> str:
 
 
 def accuracy_markdown(table: pd.DataFrame) -> str:
-    """Table 2 for people: one line a dataset x judge, one column a design, the best in bold.
+    """Table 2 for people: one line a dataset x judge, one column a design, the best in bold unless all are equal.
 
     A cell is accuracy in percent, its 95 percent interval, the mean tokens a call, and the unjudged rows if any.
     """
-    best = table.groupby(["dataset", "judge"])["accuracy"].transform("max")
-    texts = table.assign(text=[_accuracy_cell(line, line.accuracy == top) for line, top in _with(table, best)])
+    groups = table.groupby(["dataset", "judge"])["accuracy"]
+    best = (table["accuracy"] == groups.transform("max")) & (table["accuracy"] > groups.transform("min"))
+    texts = table.assign(text=[_accuracy_cell(*each) for each in zip(table.itertuples(), best, strict=True)])
     return markdown(_by_design(texts, ["dataset", "judge"]))
 
 
@@ -130,10 +131,6 @@ def paired_markdown(table: pd.DataFrame) -> str:
         del columns["complexity"]
     lines = [{name: render(line) for name, render in columns.items()} for line in table.itertuples()]
     return markdown(pd.DataFrame(lines, columns=list(columns)))
-
-
-def _with(table: pd.DataFrame, extra: pd.Series):
-    return zip(table.itertuples(), extra, strict=True)
 
 
 def _accuracy_cell(line, best: bool) -> str:

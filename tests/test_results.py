@@ -64,9 +64,11 @@ def test_unjudged_rows_lower_accuracy_and_are_counted(judged):
     assert "2 unjudged" in tables.accuracy_markdown(table.reset_index())
 
 
-def test_ties_for_the_best_are_all_bold():
+def test_ties_for_the_best_are_all_bold_and_nothing_is_where_all_are_equal():
     both = pd.concat([judgments("C"), judgments("H")], ignore_index=True)
-    assert tables.accuracy_markdown(tables.accuracy_table(both)).count("**75.0**") == 2
+    assert "**" not in tables.accuracy_markdown(tables.accuracy_table(both))
+    more = pd.concat([both, judgments("R", right=(0, 0, 0, 0))], ignore_index=True)
+    assert tables.accuracy_markdown(tables.accuracy_table(more)).count("**75.0**") == 2
 
 
 def test_a_missing_cell_is_na_and_no_hole(judged):
@@ -123,6 +125,13 @@ def test_findings_name_a_design_that_is_really_better():
     same = [judgments("C", right=(1, 0) * n), judgments("R", right=(1, 0) * n)]
     text = findings.differences(tables.paired_table(pd.concat(same, ignore_index=True), [("R", "C")]))
     assert "cannot tell R from C" in text and "exact p 1" in text
+
+
+def test_a_judge_that_always_says_the_same_is_named():
+    same = judgments("C", verdicts=["supported"] * 4)
+    text = findings.one_verdict(pd.concat([same, judgments("H")], ignore_index=True))
+    assert text.startswith("- j calls every row supported in C: its accuracy there is that label's share")
+    assert findings.one_verdict(judgments("H")).startswith("Every judge gives more than one verdict")
 
 
 def test_findings_of_ties_and_of_nothing_judged(judged):

@@ -190,7 +190,7 @@ def test_the_committed_recordings_are_whole_and_hold_no_path():
     assert [file.name for file in files] == ["smollm2-free.jsonl.gz", "smollm2.jsonl.gz"]
     for file in files:
         calls = read_recorded(file)
-        assert len({call.key for call in calls}) == len(calls) > 200
+        assert len({call.key for call in calls}) == len(calls) >= 120
         for call in calls:
             assert call_key(json.loads(call.request)) == call.key
             assert call.model == "SmolLM2-135M-Instruct.Q4_1" and call.tokens_in and call.tokens_out

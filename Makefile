@@ -48,7 +48,7 @@ record: setup ## maintainers: ask the embedded judges about the sample, an hour
 	$(BIN)/python -m lib.record
 
 bench: setup ## speed and memory as ratios
-	$(BIN)/python -m tests.bench
+	TQDM_DISABLE=1 $(BIN)/python -m tests.bench
 
 lint: .venv/.installed ## ruff
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .

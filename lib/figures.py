@@ -92,8 +92,9 @@ def accuracy_tokens(table: pd.DataFrame) -> Figure:
                 errors = [mine["accuracy"] - mine["low"], mine["high"] - mine["accuracy"]]
                 style = {"fmt": MARKERS[number], "color": COLORS[number], "markersize": 4, "elinewidth": 1}
                 axis.errorbar(mine["tokens"], mine["accuracy"], yerr=errors, label=judge, **style)
-                for line in mine.itertuples():
-                    place = {"xytext": (5, 3), "textcoords": "offset points", "fontsize": 8}
+                for rank, line in enumerate(mine.sort_values("tokens").itertuples()):
+                    # Above and below by turns: designs of equal cost would cover each other's letters.
+                    place = {"xytext": (4, -10 if rank % 2 else 4), "textcoords": "offset points", "fontsize": 8}
                     axis.annotate(line.design, (line.tokens, line.accuracy), **place)
             axis.set(title=dataset, xlabel="mean tokens a call", ylim=(-0.03, 1.03))
             axis.margins(x=0.15)
@@ -151,8 +152,9 @@ def wins(table: pd.DataFrame) -> Figure:
             axis.grid(axis="y", visible=False)
             axis.xaxis.set_major_formatter(lambda value, _: f"{abs(value):.0f}")
             axis.margins(x=0.1)
-        figure.supxlabel("questions won (solid) and lost (hatched) by the first design of a pair", fontsize=8)
-        _legend(figure, axes[0], len(judges))
+        _legend(
+            figure, axes[0], len(judges), "questions won (solid) and lost (hatched) by the first design of a pair"
+        )
     return figure
 
 
@@ -195,9 +197,9 @@ def _accuracy_axis(axis: Axes, dataset: str) -> None:
     axis.xaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0))
 
 
-def _legend(figure: Figure, axis: Axes, columns: int) -> None:
+def _legend(figure: Figure, axis: Axes, columns: int, title: str | None = None) -> None:
     handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns)
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, title=title)
 
 
 def _offset(number: int, count: int) -> float:

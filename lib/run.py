@@ -69,8 +69,9 @@ class _Engine:
         self._limit = len(missing) if limit is None else min(limit, len(missing))
         self._batch = 2 * plan.judge.in_flight
         self._ready: asyncio.Queue[Call | None] = asyncio.Queue(maxsize=plan.judge.in_flight)
-        self._arrived: list[tuple[Stored, asyncio.Future]] = []
-        self._wake = asyncio.Event()
+        self._arrived: list[Stored] = []
+        self._wake, self._room = asyncio.Event(), asyncio.Event()
+        self._room.set()
         self._fatal: CallError | None = None
         self.answered = self.failed = self._in_a_row = 0
         self._bar = tqdm(total=self._limit, desc=f"{plan.judge.name} {plan.condition}", unit="call")
@@ -87,7 +88,8 @@ class _Engine:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             # A stop between arrival and commit must not lose what has arrived.
-            self._store.put([stored for stored, _ in self._arrived])
+            self._store.put(self._arrived)
+            self._count(len(self._arrived))
             self._bar.close()
         if self._fatal:
             raise self._fatal
@@ -141,13 +143,12 @@ class _Engine:
             except CallError as error:
                 self._fail(call, error)
                 continue
-            committed = asyncio.get_running_loop().create_future()
-            self._arrived.append((stored, committed))
+            self._arrived.append(stored)
             self._wake.set()
-            await committed
-            self.answered += 1
-            self._in_a_row = 0
-            self._bar.update()
+            # The next call need not wait for the disk, but a disk that falls behind is waited for.
+            if len(self._arrived) >= self._plan.judge.in_flight:
+                self._room.clear()
+                await self._room.wait()
 
     def _fail(self, call: Call, error: CallError) -> None:
         self._store.put_failure(call.key, call.request, str(error), error.kind)
@@ -193,11 +194,16 @@ class _Engine:
             await self._wake.wait()
             self._wake.clear()
             batch = list(self._arrived)
-            await asyncio.to_thread(self._store.put, [stored for stored, _ in batch])
+            await asyncio.to_thread(self._store.put, batch)
             # Only what is committed leaves the list: `run` puts the rest when it is stopped.
             del self._arrived[: len(batch)]
-            for _, committed in batch:
-                committed.set_result(None)
+            self._count(len(batch))
+            self._room.set()
+
+    def _count(self, committed: int) -> None:
+        self.answered += committed
+        self._in_a_row = 0 if committed else self._in_a_row
+        self._bar.update(committed)
 
     async def _renew(self) -> None:
         while True:

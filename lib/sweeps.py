@@ -75,6 +75,8 @@ def run_notebook(name: str, out: Path, values: Mapping[str, object]) -> Path:
             progress_bar=False,
             # The notebook's progress bars reach the terminal.
             stderr_file=sys.stderr,
+            # Or each kernel begins with a warning about its loopback socket.
+            extra_arguments=["--log-level=ERROR"],
         )
     except papermill.PapermillExecutionError:
         part.replace(out.with_suffix(".failed.ipynb"))

@@ -1,6 +1,7 @@
 """The rules that the repository keeps about itself: notebooks, imports, the lock, what may not be committed."""
 
 import ast
+import asyncio
 import re
 import subprocess
 import sys
@@ -8,14 +9,20 @@ import tomllib
 from importlib.metadata import PackageNotFoundError, requires, version
 
 import nbformat
+import pandas as pd
 import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from lib import paths
+from lib import paths, tables
+from lib.judges import load_judge
+from lib.labels import build_rows
 from lib.params import assigned_names
+from lib.plan import Plan, judgments
+from lib.run import execute
 from lib.sources import DATASETS, load_questions, normalised
+from lib.store import Store
 from lib.sweeps import notebooks
 
 NOTEBOOKS = notebooks()
@@ -24,7 +31,8 @@ ORDER = [
     ["paths", "jsonish"],
     ["exact", "params", "parsing", "readers", "resampling", "store", "results", "providers"],
     ["hub", "prompts", "providers.openai", "providers.lexical", "sweeps", "expect"],
-    ["sources", "providers.local", "judges"],
+    ["sources", "providers.local"],
+    ["judges"],
     ["labels", "stats"],
     ["plan"],
     ["run", "tables"],
@@ -303,6 +311,19 @@ def test_readmes_sample_table_is_the_one_that_the_notebooks_write():
     readme = (paths.ROOT / "README.md").read_text(encoding="utf-8")
     table = paths.ROOT / "figures" / "sample-40q-seed0" / "table-02-accuracy.md"
     assert table.read_text(encoding="utf-8").strip() in readme
+
+
+def test_readmes_table_of_the_real_benchmarks_is_what_the_word_matcher_gives():
+    shared = paths.ROOT.parent / "shared" / "data"
+    if not shared.exists():
+        pytest.skip("the benchmarks' files are not beside this checkout")
+    names = ("truthfulqa/TruthfulQA.v0-817.csv", "asqa/asqa_dev.hub-fields.jsonl", "qampari/qampari_dev.alce.json")
+    questions = [load_questions(dataset, shared / name, 200) for dataset, name in zip(DATASETS, names, strict=True)]
+    rows = build_rows(pd.concat(questions, ignore_index=True))
+    plan, store = Plan(rows, ("C.v1", "H.v1", "R.v1", "B.v1"), load_judge("lexical")), Store(":memory:", recorded=())
+    asyncio.run(execute(plan, store))
+    table = tables.accuracy_markdown(tables.accuracy_table(judgments(plan, store)))
+    assert table in (paths.ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_links_in_readme_lead_somewhere():

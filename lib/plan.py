@@ -16,7 +16,7 @@ import pandas as pd
 from lib.judges import Judge
 from lib.parsing import parse_reply
 from lib.prompts import load_prompt
-from lib.store import Store, call_key
+from lib.store import Store, call_key, canonical
 
 # Keys looked up, claimed and parsed at a time: bounds memory, however many rows there are.
 CHUNK = 512
@@ -24,10 +24,11 @@ CHUNK = 512
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request with its key, and the judgment it is for."""
+    """One request with its key, and the judgment it is for. `text` is the request's canonical JSON."""
 
     key: str
     request: dict
+    text: str
     row: int
     prompt_id: str
     repeat: int
@@ -58,7 +59,8 @@ class Plan:
             for prompt in prompts:
                 for repeat in range(self.repeats):
                     request = self.judge.request(prompt, row, repeat)
-                    yield Call(call_key(request), request, number, prompt.id, repeat)
+                    text = canonical(request)
+                    yield Call(call_key(text), request, text, number, prompt.id, repeat)
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def render(prompt: Prompt, row: Mapping[str, object]) -> list[dict[str, str]]:
 
 
 def _tag_suffix(texts) -> str:
-    found = {match[1] for text in texts for match in _LOOKS_LIKE_TAG.finditer(text)}
+    found = {match[1] for text in texts if "<" in text for match in _LOOKS_LIKE_TAG.finditer(text)}
     return f"-{next(n for n in count(2) if str(n) not in found)}" if found else ""
 
 

@@ -17,7 +17,7 @@ from tqdm import tqdm
 from lib.judges import open_provider
 from lib.plan import Call, Plan, chunks, missing_keys
 from lib.providers import CallError, Provider
-from lib.store import Store, Stored, canonical, now
+from lib.store import Store, Stored, now
 
 ATTEMPTS = 5
 # So many calls in a row without one reply: the server is gone, and the rest would only wait for nothing.
@@ -70,8 +70,7 @@ class _Engine:
         self._batch = 2 * plan.judge.in_flight
         self._ready: asyncio.Queue[Call | None] = asyncio.Queue(maxsize=plan.judge.in_flight)
         self._arrived: list[Stored] = []
-        self._wake, self._room = asyncio.Event(), asyncio.Event()
-        self._room.set()
+        self._wake, self._committed = asyncio.Event(), asyncio.Event()
         self._fatal: CallError | None = None
         self.answered = self.failed = self._in_a_row = 0
         self._bar = tqdm(total=self._limit, desc=f"{plan.judge.name} {plan.condition}", unit="call")
@@ -88,8 +87,7 @@ class _Engine:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             # A stop between arrival and commit must not lose what has arrived.
-            self._store.put(self._arrived)
-            self._count(len(self._arrived))
+            self._commit()
             self._bar.close()
         if self._fatal:
             raise self._fatal
@@ -119,7 +117,7 @@ class _Engine:
             # Few at a time, so that a second process finds work too.
             for start in range(0, len(wanted), self._batch):
                 batch = wanted[start : start + self._batch][: self._limit - len(given)]
-                mine = await self._claim([call.key for call in batch])
+                mine = self._claim([call.key for call in batch])
                 given |= mine
                 for call in batch:
                     if self._fatal:
@@ -129,10 +127,8 @@ class _Engine:
                     else:
                         yield call
 
-    async def _claim(self, keys: list[str]) -> set[str]:
-        if not keys or self._plan.judge.free:
-            return set(keys)
-        return await asyncio.to_thread(self._store.claim, keys)
+    def _claim(self, keys: list[str]) -> set[str]:
+        return set(keys) if self._plan.judge.free else self._store.claim(keys)
 
     async def _work(self) -> None:
         while (call := await self._ready.get()) is not None:
@@ -145,13 +141,11 @@ class _Engine:
                 continue
             self._arrived.append(stored)
             self._wake.set()
-            # The next call need not wait for the disk, but a disk that falls behind is waited for.
-            if len(self._arrived) >= self._plan.judge.in_flight:
-                self._room.clear()
-                await self._room.wait()
+            # Under way until it is on the disk: so a kill loses no more than the calls that may be in flight.
+            await self._committed.wait()
 
     def _fail(self, call: Call, error: CallError) -> None:
-        self._store.put_failure(call.key, call.request, str(error), error.kind)
+        self._store.put_failure(call.key, call.text, str(error), error.kind)
         self.failed += 1
         self._bar.update()
         self._in_a_row += error.kind == "transient"
@@ -174,7 +168,7 @@ class _Engine:
                 reply = await self._provider.ask(call.request)
         return Stored(
             key=call.key,
-            request=canonical(call.request),
+            request=call.text,
             text=reply.text,
             finish_reason=reply.finish_reason,
             model=reply.model,
@@ -193,22 +187,22 @@ class _Engine:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            batch = list(self._arrived)
-            await asyncio.to_thread(self._store.put, batch)
-            # Only what is committed leaves the list: `run` puts the rest when it is stopped.
-            del self._arrived[: len(batch)]
-            self._count(len(batch))
-            self._room.set()
+            self._commit()
 
-    def _count(self, committed: int) -> None:
-        self.answered += committed
-        self._in_a_row = 0 if committed else self._in_a_row
-        self._bar.update(committed)
+    def _commit(self) -> None:
+        """Commit all that has arrived. In the loop: beside it, a thread would wait for its turn at every row."""
+        batch, waiting = self._arrived, self._committed
+        self._store.put(batch)
+        self._arrived, self._committed = [], asyncio.Event()
+        waiting.set()
+        self.answered += len(batch)
+        self._in_a_row = 0 if batch else self._in_a_row
+        self._bar.update(len(batch))
 
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(_RENEW_S)
-            await asyncio.to_thread(self._store.renew)
+            self._store.renew()
 
 
 _backoff = tenacity.wait_random_exponential(multiplier=0.5, max=30)

@@ -12,7 +12,6 @@ import json
 import os
 import socket
 import sqlite3
-import threading
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import contextmanager
@@ -66,9 +65,10 @@ def canonical(request: dict) -> str:
     return json.dumps(request, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def call_key(request: dict) -> str:
-    """The key of a call: sha256 of its request's canonical JSON."""
-    return hashlib.sha256(canonical(request).encode()).hexdigest()
+def call_key(request: dict | str) -> str:
+    """The key of a call: sha256 of its request's canonical JSON, given as such or as a dict."""
+    text = request if isinstance(request, str) else canonical(request)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class Store:
@@ -84,9 +84,7 @@ class Store:
         self._owner = f"{socket.gethostname()}:{os.getpid()}:{time.time_ns()}"
         if str(path) != ":memory:":
             Path(path).parent.mkdir(parents=True, exist_ok=True)
-        # One connection for all threads of this process; the lock keeps their transactions apart.
-        self._lock = threading.Lock()
-        self._db = sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
+        self._db = sqlite3.connect(path, timeout=60, isolation_level=None)
         try:
             version = self._db.execute("PRAGMA user_version").fetchone()[0]
             if version not in (0, SCHEMA_VERSION):
@@ -128,12 +126,13 @@ class Store:
             self._db.executemany(_INSERT, [astuple(call) for call in calls])
             self._db.executemany("DELETE FROM claims WHERE key = ?", [(call.key,) for call in calls])
 
-    def put_failure(self, key: str, request: dict, error: str, kind: str) -> None:
-        """Keep a call's failure beside the replies and end its claim, so that it is asked again."""
+    def put_failure(self, key: str, request: str, error: str, kind: str) -> None:
+        """Keep a call's failure beside the replies and end its claim, so that it is asked again.
+
+        `request` is canonical JSON.
+        """
         with self._transaction():
-            self._db.execute(
-                "INSERT INTO failures VALUES (?, ?, ?, ?, ?)", (key, canonical(request), error, kind, now())
-            )
+            self._db.execute("INSERT INTO failures VALUES (?, ?, ?, ?, ?)", (key, request, error, kind, now()))
             self._db.execute("DELETE FROM claims WHERE key = ?", (key,))
 
     def failures(self, keys: Iterable[str]) -> dict[str, str]:
@@ -178,15 +177,14 @@ class Store:
 
     @contextmanager
     def _transaction(self):
-        with self._lock:
-            # IMMEDIATE takes the write lock at once: two writers wait for each other instead of failing half way.
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
+        # IMMEDIATE takes the write lock at once: two writers wait for each other instead of failing half way.
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
 
 
 def now() -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+import lib.providers.openai  # noqa: F401  (its import takes a second, once; it is not what is measured)
 from lib.judges import Judge
 from lib.parsing import parse_reply
 from lib.plan import Plan, judged_chunks
@@ -24,8 +25,6 @@ from lib.run import execute
 from lib.stats import cluster_bootstrap, question_wins
 from lib.store import Store
 from tests.loopback import completion
-
-import lib.providers.openai  # noqa: F401, I001  (its import takes a second, once; it is not what is measured)
 
 IN_FLIGHT, DELAY_S, CALLS = 100, 0.05, 4_000
 PROMPTS = ("C.v1", "H.v1", "R.v1", "B.v1")

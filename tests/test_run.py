@@ -211,7 +211,7 @@ def test_a_call_whose_other_owner_fails_is_taken_over(rows, store, tmp_path):
     async def both():
         ours = asyncio.create_task(execute(plan, store, Fake()))
         await asyncio.sleep(0.2)
-        other.put_failure(held.key, held.request, "HTTP 500", "transient")
+        other.put_failure(held.key, held.text, "HTTP 500", "transient")
         return await ours
 
     assert asyncio.run(both()).answered == 4

@@ -82,8 +82,8 @@ def test_more_keys_than_sqlite_takes_at_once(tmp_path):
 
 def test_a_failure_is_kept_beside_and_never_served(tmp_path):
     store = Store(tmp_path / "c.sqlite", recorded=())
-    store.put_failure("k", {"a": 1}, "HTTP 500: once", "transient")
-    store.put_failure("k", {"a": 1}, "HTTP 503: twice", "transient")
+    store.put_failure("k", "{}", "HTTP 500: once", "transient")
+    store.put_failure("k", "{}", "HTTP 503: twice", "transient")
     assert store.get(["k"]) == {} and store.where(["k"]) == {}
     assert store.failures(["k", "l"]) == {"k": "HTTP 503: twice"}
 
@@ -136,7 +136,7 @@ def test_a_claimed_call_is_given_to_nobody_else_until_it_is_answered_or_failed(t
     assert one.claim(["k", "l", "m"]) == {"k", "l", "m"}
     assert two.claim(["k", "n"]) == {"n"}
     one.put([reply("k")])
-    one.put_failure("l", {}, "HTTP 500", "transient")
+    one.put_failure("l", "{}", "HTTP 500", "transient")
     assert two.claim(["k", "l", "m"]) == {"l"}
     one.release()
     assert two.claim(["m"]) == {"m"}

@@ -53,25 +53,38 @@ def differences(table: pd.DataFrame) -> str:
     `table` is that of `lib.tables.paired_table`. Better means that the exact test, after Holm, and the interval
     agree; where only one of them speaks, or neither, the line says so.
     """
-    return "\n".join(f"- {_difference(line)}" for line in table.itertuples())
+    return "\n".join(
+        f"- {line.dataset}, {line.judge}: {_verdict(line)} ({_numbers(line)})." for line in table.itertuples()
+    )
 
 
-def _difference(line) -> str:
-    where = f"{line.dataset}, {line.judge}"
-    sizes = f"{points(line.difference)} points {interval(line.low, line.high)}"
-    p = f"exact p {stats.format_p(line.p_value)}, Holm {stats.format_p(line.p_holm)}"
+def pairs(table: pd.DataFrame) -> str:
+    """One line a dataset x judge: what each pair of designs comes to, in the words of `differences`."""
+    lines = []
+    for (dataset, judge), part in table.groupby(["dataset", "judge"], sort=False):
+        verdicts = [_verdict(line) for line in part.itertuples()]
+        open_ones = [verdict for verdict in verdicts if verdict.startswith("cannot tell")]
+        if len(open_ones) == len(verdicts):
+            verdicts = [f"cannot tell any two of the designs apart ({len(verdicts)} pairs)"]
+        lines.append(f"- {dataset}, {judge}: {'; '.join(verdicts)}.")
+    return "\n".join(lines)
+
+
+def _verdict(line) -> str:
     tested = line.p_holm < stats.ALPHA
     excluded = line.low > 0 or line.high < 0
+    better, worse = (line.a, line.b) if line.difference > 0 else (line.b, line.a)
     if tested and excluded:
-        better = line.a if line.difference > 0 else line.b
-        verdict = f"{better} is better"
-    elif tested or excluded:
-        verdict = f"only the {'test' if tested else 'interval'} tells {line.a} and {line.b} apart"
-    else:
-        verdict = f"cannot tell {line.a} from {line.b}"
-    return (
-        f"{where}: {verdict} ({line.a} − {line.b}: {sizes}; {p}; {line.ties} of {line.n_questions} questions tied)."
-    )
+        return f"{better} is better than {worse}"
+    if tested or excluded:
+        return f"only the {'test' if tested else 'interval'} sets {better} above {worse}"
+    return f"cannot tell {line.a} from {line.b}"
+
+
+def _numbers(line) -> str:
+    sizes = f"{line.a} − {line.b}: {points(line.difference)} points {interval(line.low, line.high)}"
+    p = f"exact p {stats.format_p(line.p_value)}, Holm {stats.format_p(line.p_holm)}"
+    return f"{sizes}; {p}; {line.ties} of {line.n_questions} questions tied"
 
 
 def disagreements(table: pd.DataFrame) -> str:

@@ -55,9 +55,12 @@ def complexity_table(judgments: pd.DataFrame, a: str = "H", b: str = "C", n_bins
     Columns of `lib.stats.compare_all` with `complexity_bin`. Bins are those of `lib.labels.complexity_bins`.
     """
     binned = judgments.assign(complexity_bin=complexity_bins(judgments, n_bins).astype(str))
+    by = ["dataset", "judge"]
+    groups = list(judgments[by].drop_duplicates().itertuples(index=False, name=None))
     order = binned.sort_values("complexity", kind="stable")
-    table = stats.compare_all(order, ["dataset", "judge", "complexity_bin"], [(a, b)])
-    return table.sort_values(["dataset", "judge"], kind="stable", ignore_index=True)
+    table = stats.compare_all(order, [*by, "complexity_bin"], [(a, b)])
+    place = [groups.index(key) for key in table[by].itertuples(index=False, name=None)]
+    return table.iloc[pd.Series(place).argsort(kind="stable")].reset_index(drop=True)
 
 
 def parse_table(judgments: pd.DataFrame) -> pd.DataFrame:

@@ -105,6 +105,12 @@ def test_complexity_bins_cover_every_question(judged):
     assert table["n_questions"].sum() == 2 and table["complexity_bin"].tolist() == ["2", "3"]
 
 
+def test_complexity_keeps_the_order_of_the_datasets():
+    frames = [judgments(design, dataset=name) for name in ("truthfulqa", "asqa") for design in ("H", "C")]
+    table = tables.complexity_table(pd.concat(frames, ignore_index=True))
+    assert table["dataset"].tolist() == ["truthfulqa", "truthfulqa", "asqa", "asqa"]
+
+
 def test_parse_table_counts_every_stage(judged):
     part = judgments("H", verdicts=[None, None, "supported", None])
     table = tables.parse_table(pd.concat([judged, part], ignore_index=True)).set_index("design")
@@ -121,10 +127,13 @@ def test_findings_name_a_design_that_is_really_better():
     n = 30
     many = [judgments("C", right=(1, 0) * n), judgments("R", right=(1, 1) * n)]
     text = findings.differences(tables.paired_table(pd.concat(many, ignore_index=True), [("R", "C")]))
-    assert text.startswith("- asqa, j: R is better (R − C: +50.0 points")
+    assert text.startswith("- asqa, j: R is better than C (R − C: +50.0 points")
+    assert findings.pairs(tables.paired_table(pd.concat(many, ignore_index=True))) == "- asqa, j: R is better than C."
     same = [judgments("C", right=(1, 0) * n), judgments("R", right=(1, 0) * n)]
     text = findings.differences(tables.paired_table(pd.concat(same, ignore_index=True), [("R", "C")]))
     assert "cannot tell R from C" in text and "exact p 1" in text
+    text = findings.pairs(tables.paired_table(pd.concat(same, ignore_index=True)))
+    assert text == "- asqa, j: cannot tell any two of the designs apart (1 pairs)."
 
 
 def test_a_judge_that_always_says_the_same_is_named():

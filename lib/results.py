@@ -29,11 +29,20 @@ def cell_path(run: str, judge: str, condition: str, dataset: str, prompt: str) -
     return paths.JUDGMENTS / run / f"{judge}.{condition}.{dataset}.{prompt}.parquet"
 
 
-def write_cells(run: str, judgments: pd.DataFrame) -> list[Path]:
-    """Write judgments, one file a cell; returns the files in the order of the cells' first lines."""
-    written = []
+def write_cells(run: str, judgments: pd.DataFrame, facts: Mapping[str, object]) -> list[Path]:
+    """Write judgments, one file a cell, and beside each a JSON file that says what made it.
+
+    It holds `facts`, the `models that answered`, and the provenance; in a file of its own, so that the judgments
+    are the same bytes at every commit. Returns the judgments' files in the order of the cells' first lines.
+    """
+    written, made_with = [], provenance()
     for key, cell in judgments.groupby(_CELL, sort=False):
-        written.append(write_table(cell_path(run, *key), cell.reset_index(drop=True)))
+        path = write_table(cell_path(run, *key), cell.reset_index(drop=True))
+        answered = sorted(cell["model"].dropna().unique())
+        made = {**facts, "models that answered": answered, "provenance": made_with}
+        text = json.dumps(made, indent=1, sort_keys=True, default=str)
+        write_bytes(path.with_suffix(".json"), (text + "\n").encode())
+        written.append(path)
     return written
 
 
@@ -103,9 +112,3 @@ def _git_commit() -> str:
 def _git(*arguments: str) -> str:
     done = subprocess.run(["git", "-C", str(paths.ROOT), *arguments], capture_output=True, text=True, check=True)
     return done.stdout.strip()
-
-
-def write_manifest(run: str, name: str, facts: Mapping[str, object]) -> Path:
-    """Keep what made a result beside it: `facts` and the provenance, as JSON under the run's judgments."""
-    text = json.dumps({**facts, "provenance": provenance()}, indent=1, sort_keys=True, default=str)
-    return write_bytes(paths.JUDGMENTS / run / f"{name}.json", (text + "\n").encode())

@@ -83,9 +83,10 @@ def test_a_judgment_leads_to_its_request_and_reply(replayed):
             assert call_key(request) == line.key and json.loads(replies[line.key].text)["verdict"] == line.verdict
 
 
-def test_manifests_say_what_made_a_result(replayed):
+def test_beside_each_cell_stands_what_made_it(replayed):
     out, _ = replayed
-    facts = json.loads((out / "data/judgments/sample-40q-seed0/20-judge.smollm2.json").read_text(encoding="utf-8"))
+    path = out / "data/judgments/sample-40q-seed0/smollm2.primary.asqa.C.v1.json"
+    facts = json.loads(path.read_text(encoding="utf-8"))
     assert facts["models that answered"] == ["SmolLM2-135M-Instruct.Q4_1"]
     assert facts["survey"] == {"asked": 960, "calls": 960, "in_store": 0, "missing": 0, "recorded": 960}
     assert set(facts["prompts"]) == {"C.v1", "H.v1", "R.v1", "B.v1"}

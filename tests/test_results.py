@@ -154,11 +154,15 @@ def test_findings_of_ties_and_of_nothing_judged(judged):
 
 
 def test_cells_come_back_as_they_went_and_missing_ones_name_their_command(judged, out):
-    written = results.write_cells("run", judged)
+    judged["model"] = "m-2026"
+    written = results.write_cells("run", judged, {"parameters": {"seed": 0}})
     assert [path.name for path in written] == ["j.primary.asqa.C.v1.parquet", "j.primary.asqa.R.v1.parquet"]
     back, missing = results.read_cells("run", ["j"], ["asqa"], ["C.v1", "R.v1"])
     pd.testing.assert_frame_equal(back, judged)
     assert missing == []
+    made = json.loads(written[0].with_suffix(".json").read_text(encoding="utf-8"))
+    assert made["models that answered"] == ["m-2026"] and made["parameters"] == {"seed": 0}
+    assert set(made["provenance"]) == set(results.provenance())
     _, missing = results.read_cells("run", ["j", "k"], ["asqa"], ["C.v1"])
     assert missing == ["asqa C.v1 by k: papermill notebooks/20-judge.ipynb out.ipynb -p judge k"]
     with pytest.raises(ValueError, match="no judgments for the run other; make them first: .* -p judge j"):

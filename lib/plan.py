@@ -16,7 +16,8 @@ import pandas as pd
 from lib.judges import Judge
 from lib.parsing import parse_reply
 from lib.prompts import load_prompt
-from lib.store import Store, call_key, canonical
+from lib.recorded import call_key, canonical
+from lib.store import Store
 
 # Keys looked up, claimed and parsed at a time: bounds memory, however many rows there are.
 CHUNK = 512

@@ -14,9 +14,10 @@ from lib import paths
 from lib.judges import load_judge
 from lib.labels import build_rows
 from lib.plan import Plan
+from lib.recorded import read_recorded, write_recorded
 from lib.run import execute
 from lib.sources import DATASETS, load_questions
-from lib.store import Store, read_recorded, write_recorded
+from lib.store import Store
 
 DESIGNS = ("C.v1", "H.v1", "R.v1", "B.v1")
 # Judge and questions a dataset: the free form costs more and says little, so a slice is enough.

@@ -7,6 +7,7 @@ A reply counts once it is committed; stopping at any moment loses none, and runn
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -16,12 +17,16 @@ from tqdm import tqdm
 
 from lib.judges import open_provider
 from lib.plan import Call, Plan, chunks, missing_keys
-from lib.providers import CallError, Provider
-from lib.store import Store, Stored, now
+from lib.providers import CallError, Provider, Reply
+from lib.recorded import Stored
+from lib.store import Store, now
 
 ATTEMPTS = 5
 # So many calls in a row without one reply: the server is gone, and the rest would only wait for nothing.
 GIVE_UP = 8
+# One attempt, and the longest wait that a provider may ask for before the run stops to be resumed; seconds.
+ATTEMPT_S = 330.0
+LONGEST_WAIT_S = 120.0
 _RENEW_S = 15.0
 # Between two looks at what another process holds.
 _HELD_S = 1.0
@@ -45,6 +50,8 @@ async def execute(plan: Plan, store: Store, provider: Provider | None = None, li
     CallError at the first fatal one, after the replies under way are committed; a call that fails alone is kept
     in the store's failures.
     """
+    if limit is not None and limit < 0:
+        raise ValueError(f"limit must be 0 or more calls, not {limit}")
     missing = missing_keys(plan, store)
     if not missing:
         return Outcome(0, 0, 0, 0.0)
@@ -139,6 +146,9 @@ class _Engine:
             except CallError as error:
                 self._fail(call, error)
                 continue
+            except Exception as error:  # a fault of an adapter is one call's failure: the others are paid for
+                self._fail(call, CallError(f"{type(error).__name__}: {error}", "row"))
+                continue
             self._arrived.append(stored)
             self._wake.set()
             # Under way until it is on the disk: so a kill loses no more than the calls that may be in flight.
@@ -148,9 +158,9 @@ class _Engine:
         self._store.put_failure(call.key, call.text, str(error), error.kind)
         self.failed += 1
         self._bar.update()
-        self._in_a_row += error.kind == "transient"
+        self._in_a_row += 1
         if self._in_a_row >= GIVE_UP:
-            error = CallError(f"the last {GIVE_UP} calls failed, each {ATTEMPTS} times; the last: {error}", "fatal")
+            error = CallError(f"the last {GIVE_UP} calls failed; the last of them: {error}", "fatal")
         if error.kind == "fatal":
             self._fatal = self._fatal or error
 
@@ -165,7 +175,7 @@ class _Engine:
         ):
             with attempt:
                 attempts += 1
-                reply = await self._provider.ask(call.request)
+                reply = await self._ask_once(call.request)
         return Stored(
             key=call.key,
             request=call.text,
@@ -183,11 +193,31 @@ class _Engine:
             raw=reply.raw,
         )
 
+    async def _ask_once(self, request: dict) -> Reply:
+        try:
+            async with asyncio.timeout(ATTEMPT_S):
+                return await self._provider.ask(request)
+        except TimeoutError:
+            raise CallError(f"no whole answer within {ATTEMPT_S:.0f} s", "transient") from None
+        except CallError as error:
+            if (error.retry_after or 0) > LONGEST_WAIT_S:
+                message = f"the provider asks to wait {error.retry_after:.0f} s; run again then ({error})"
+                raise CallError(message, "fatal") from None
+            raise
+
     async def _write(self) -> None:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            self._commit()
+            try:
+                self._commit()
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error):
+                    raise
+                # Another program holds the file. What has arrived stays here until it lets go.
+                tqdm.write(f"the store is locked by another program; waiting to write {len(self._arrived)} replies")
+                await asyncio.sleep(_HELD_S)
+                self._wake.set()
 
     def _commit(self) -> None:
         """Commit all that has arrived. In the loop: beside it, a thread would wait for its turn at every row."""

@@ -6,23 +6,22 @@ processes may share one file: claims keep them from asking the same call at the 
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import json
 import os
 import socket
 import sqlite3
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple
 from pathlib import Path
 
 from lib import paths
+from lib.recorded import COLUMNS, Stored, read_recorded
 
 SCHEMA_VERSION = 1
 # A claim of a process that cannot be looked up (another machine) is dead after this long without renewal.
-CLAIM_S = 60.0
+CLAIM_S = 300.0
 _CHUNK = 500
 
 _TABLES = """
@@ -36,39 +35,7 @@ CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL, re
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A reply with its request. `request` is canonical JSON, `latency_s` seconds, `at` UTC in ISO form."""
-
-    key: str
-    request: str
-    text: str | None
-    finish_reason: str | None
-    model: str | None
-    tokens_in: int | None
-    tokens_out: int | None
-    tokens_reasoning: int | None
-    tokens_cached: int | None
-    latency_s: float | None
-    attempts: int | None
-    sdk: str | None
-    at: str | None
-    raw: str | None = None
-
-
-_COLUMNS = tuple(field.name for field in fields(Stored))
-_INSERT = f"INSERT OR IGNORE INTO calls ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
-
-
-def canonical(request: dict) -> str:
-    """The one JSON text of a request: sorted keys, no blanks, ASCII."""
-    return json.dumps(request, sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-def call_key(request: dict | str) -> str:
-    """The key of a call: sha256 of its request's canonical JSON, given as such or as a dict."""
-    text = request if isinstance(request, str) else canonical(request)
-    return hashlib.sha256(text.encode()).hexdigest()
+_INSERT = f"INSERT OR IGNORE INTO calls ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 
 
 class Store:
@@ -81,21 +48,31 @@ class Store:
         if recorded is None:
             recorded = sorted(paths.RECORDED.glob("*.jsonl.gz"))
         self._recorded = {call.key: call for file in recorded for call in read_recorded(file)}
-        self._owner = f"{socket.gethostname()}:{os.getpid()}:{time.time_ns()}"
+        self._owner = f"{_HOST}:{os.getpid()}:{_started(os.getpid())}:{time.time_ns()}"
         if str(path) != ":memory:":
             Path(path).parent.mkdir(parents=True, exist_ok=True)
-        self._db = sqlite3.connect(path, timeout=60, isolation_level=None)
         try:
-            version = self._db.execute("PRAGMA user_version").fetchone()[0]
-            if version not in (0, SCHEMA_VERSION):
-                raise ValueError(f"{paths.shown(path)} has store version {version}, this code reads {SCHEMA_VERSION}")
-            self._db.execute("PRAGMA journal_mode=WAL")
-            # A reply is paid for: it is on the disk, not only handed to the system, before it counts as arrived.
-            self._db.execute("PRAGMA synchronous=FULL")
-            self._db.executescript(_TABLES)
-            self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
-        except sqlite3.DatabaseError as error:
+            self._db = sqlite3.connect(path, timeout=5, isolation_level=None)
+            self._prepare()
+        except sqlite3.Error as error:
             raise ValueError(f"{paths.shown(path)} cannot be opened as a store of replies: {error}") from None
+        except ValueError as error:
+            self._db.close()
+            raise ValueError(f"{paths.shown(path)} {error}") from None
+
+    def _prepare(self) -> None:
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if version not in (0, SCHEMA_VERSION):
+            raise ValueError(f"has store version {version}, this code reads {SCHEMA_VERSION}")
+        if version == 0 and self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            raise ValueError("is another program's database, not a store of replies; name another file")
+        self._db.execute("PRAGMA journal_mode=WAL")
+        # A reply is paid for: it is on the disk, not only handed to the system, before it counts as arrived.
+        self._db.execute("PRAGMA synchronous=FULL")
+        with self._transaction():
+            for statement in _TABLES.split(";"):
+                self._db.execute(statement)
+            self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
     def close(self) -> None:
         """Give up this process's claims and the file."""
@@ -105,7 +82,7 @@ class Store:
     def get(self, keys: Iterable[str]) -> dict[str, Stored]:
         """The replies there are for `keys`, those of the store before recorded ones."""
         keys = list(dict.fromkeys(keys))
-        columns = ", ".join(_COLUMNS[:-1])
+        columns = ", ".join(COLUMNS[:-1])
         found = {
             row[0]: Stored(*row) for row in self._select(f"SELECT {columns} FROM calls WHERE key IN ({{}})", keys)
         }
@@ -123,7 +100,7 @@ class Store:
     def put(self, calls: Sequence[Stored]) -> None:
         """Commit replies, all or none, and end their claims. A key that has a reply keeps its first one."""
         with self._transaction():
-            self._db.executemany(_INSERT, [astuple(call) for call in calls])
+            self._db.executemany(_INSERT, [tuple(map(_bindable, astuple(call))) for call in calls])
             self._db.executemany("DELETE FROM claims WHERE key = ?", [(call.key,) for call in calls])
 
     def put_failure(self, key: str, request: str, error: str, kind: str) -> None:
@@ -132,7 +109,9 @@ class Store:
         `request` is canonical JSON.
         """
         with self._transaction():
-            self._db.execute("INSERT INTO failures VALUES (?, ?, ?, ?, ?)", (key, request, error, kind, now()))
+            self._db.execute(
+                "INSERT INTO failures VALUES (?, ?, ?, ?, ?)", (key, request, _bindable(error), kind, now())
+            )
             self._db.execute("DELETE FROM claims WHERE key = ?", (key,))
 
     def failures(self, keys: Iterable[str]) -> dict[str, str]:
@@ -192,36 +171,27 @@ def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-def read_recorded(path: Path) -> list[Stored]:
-    """The calls of a recorded file. Raises ValueError that names the line that cannot be read."""
-    calls = []
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        for number, line in enumerate(file, 1):
-            try:
-                calls.append(Stored(**json.loads(line)))
-            except (ValueError, TypeError) as error:
-                raise ValueError(f"{paths.shown(path)}, line {number}: no recorded call ({error})") from None
-    return calls
+_HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:12]
 
 
-def write_recorded(path: Path, calls: Iterable[Stored]) -> None:
-    """Write calls as a recorded file: sorted by key, the same bytes for the same calls, put in place whole."""
-    lines = []
-    for call in sorted(calls, key=lambda call: call.key):
-        line = {name: getattr(call, name) for name in _COLUMNS if name != "raw"}
-        lines.append(json.dumps(line, ensure_ascii=False) + "\n")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".part{os.getpid()}")
-    part.write_bytes(gzip.compress("".join(lines).encode(), 9, mtime=0))
-    part.replace(path)
+def _bindable(value: object) -> object:
+    # SQLite takes no lone surrogate, which JSON can carry; the escape keeps what it was.
+    return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+
+
+def _started(pid: int) -> float | None:
+    """When the process with this number began, so that a number used again is not taken for it; None if gone."""
+    import psutil
+
+    try:
+        return round(psutil.Process(pid).create_time(), 2)
+    except psutil.Error:
+        return None
 
 
 def _alive(owner: str, renewed: float) -> bool:
-    if time.time() - renewed > CLAIM_S:
-        return False
-    host, pid, _ = owner.rsplit(":", 2)
-    if host != socket.gethostname():
-        return True
-    import psutil
-
-    return psutil.pid_exists(int(pid))
+    host, pid, started, _ = owner.split(":")
+    if host == _HOST:
+        # However long it has been silent: a process that is stopped or on a slow disk still has its calls.
+        return str(_started(int(pid))) == started
+    return time.time() - renewed <= CLAIM_S

@@ -49,7 +49,8 @@ class Loopback:
         self.answered[user] += 1
         if isinstance(answer, str):
             return web.Response(status=status, headers=headers, text=answer)
-        return web.json_response(answer, status=status, headers=headers)
+        body = json.dumps(answer).encode()
+        return web.Response(status=status, headers={**headers, "content-type": "application/json"}, body=body)
 
     async def start(self) -> int:
         app = web.Application()

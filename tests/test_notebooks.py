@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 
 from lib import paths
+from lib.recorded import call_key
+from lib.store import Store
 from lib.sweeps import notebooks
 
 pytestmark = pytest.mark.notebooks
@@ -68,8 +70,6 @@ def test_every_stored_output_equals_a_fresh_one(replayed):
 
 
 def test_a_judgment_leads_to_its_request_and_reply(replayed):
-    from lib.store import Store, call_key
-
     out, _ = replayed
     folder = out / "data" / "judgments" / "sample-40q-seed0"
     assert len(list(folder.glob("*.parquet"))) == 2 * 3 * 4

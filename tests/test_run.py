@@ -159,6 +159,66 @@ def test_a_store_that_cannot_be_written_stops_the_run_with_its_error(rows, store
         go(Plan(rows, ("C.v1",), JUDGE), store, Fake())
 
 
+def test_a_fault_of_an_adapter_is_one_calls_failure_and_the_others_are_kept(rows, store):
+    fake = Fake(lambda number: RuntimeError("odd") if number == 3 else REPLY)
+    outcome = go(Plan(many(rows, 5), ("C.v1",), JUDGE), store, fake)
+    assert (outcome.answered, outcome.failed) == (19, 1)
+    assert "RuntimeError: odd" in store._db.execute("SELECT error FROM failures").fetchone()[0]
+
+
+def test_an_adapter_that_always_breaks_stops_the_run(rows, store):
+    fake = Fake(lambda number: RuntimeError("odd"))
+    with pytest.raises(CallError, match=f"last {run.GIVE_UP} calls failed.*odd"):
+        go(Plan(many(rows, 20), ("C.v1",), JUDGE), store, fake)
+    assert len(fake.asked) < run.GIVE_UP + JUDGE.in_flight
+
+
+def test_a_call_that_never_answers_is_given_up_and_asked_again(rows, store, monkeypatch):
+    monkeypatch.setattr(run, "ATTEMPT_S", 0.2)
+
+    class Hangs(Fake):
+        async def ask(self, request):
+            reply = await super().ask(request)
+            await asyncio.sleep(0 if len(self.asked) > 1 else 60)
+            return reply
+
+    fake = Hangs()
+    assert go(Plan(rows[:1], ("C.v1",), JUDGE), store, fake).answered == 1 and len(fake.asked) == 2
+
+
+def test_a_provider_that_asks_for_a_long_wait_stops_the_run_to_be_resumed(rows, store):
+    fake = Fake(lambda number: CallError("HTTP 429", "transient", 3600) if number == 2 else REPLY)
+    with pytest.raises(CallError, match="asks to wait 3600 s; run again then"):
+        go(Plan(many(rows, 5), ("C.v1",), JUDGE), store, fake)
+    assert len(store) >= 1 and len(fake.asked) < 9
+
+
+@pytest.mark.parametrize("limit", [-1, -5])
+def test_a_negative_limit_is_refused_before_any_call(rows, store, limit):
+    fake = Fake()
+    with pytest.raises(ValueError, match="limit must be 0 or more"):
+        go(Plan(rows, ("C.v1",), JUDGE), store, fake, limit=limit)
+    assert not fake.asked
+
+
+def test_a_store_that_another_program_locks_is_waited_for_and_nothing_is_lost(rows, store, tmp_path):
+    import sqlite3
+
+    store._db.execute("PRAGMA busy_timeout = 50")
+    other = sqlite3.connect(tmp_path / "calls.sqlite", isolation_level=None, check_same_thread=False)
+
+    class Locks(Fake):
+        async def ask(self, request):
+            if len(self.asked) == 1:
+                other.execute("BEGIN IMMEDIATE")
+                asyncio.get_running_loop().call_later(0.4, other.execute, "ROLLBACK")
+            return await super().ask(request)
+
+    judge = replace(JUDGE, provider="lexical", in_flight=4)  # a free judge claims nothing, so only the writer waits
+    outcome = go(Plan(rows, ("H.v1",), judge), store, Locks())
+    assert (outcome.answered, outcome.missing, len(store)) == (4, 0, 4)
+
+
 def test_a_run_that_is_stopped_keeps_every_reply_that_arrived(rows, store):
     fake = Fake()
     plan = Plan(many(rows, 100), ("C.v1",), JUDGE)
@@ -305,10 +365,76 @@ def test_a_passing_fault_is_asked_again(rows, store, answer):
     assert (outcome.answered, sum(server.asked.values())) == (1, 3)
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404])
-def test_a_refused_request_stops_the_run_at_once(rows, store, status):
-    answers = [(status, {}, {"error": {"message": "no such parameter"}})] * 9
-    with Loopback(answers=answers) as server, pytest.raises(CallError, match=f"HTTP {status}.*no such parameter"):
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"choices": [None]},
+        {"choices": ["x"]},
+        {"choices": [{"message": "x", "finish_reason": ["stop"]}], "usage": [1], "model": {}},
+        {"choices": [{"message": {"content": {"a": 1}}}], "usage": {"prompt_tokens_details": [1]}},
+        {"choices": [{"message": {"content": None}}], "usage": {"prompt_tokens": 2**70, "completion_tokens": "x"}},
+    ],
+)
+def test_a_body_of_an_odd_shape_is_stored_unjudged_and_unknown(rows, store, body):
+    with Loopback(answers=[(200, {}, body)]) as server:
+        plan = Plan(rows[:2], ("C.v1",), openai_judge(server, in_flight=1))
+        assert go(plan, store).answered == 2
+    table = judgments(plan, store)
+    assert table["status"].tolist() == ["unjudged", "whole"]
+    assert table.loc[0, ["tokens_in", "tokens_out", "tokens_reasoning", "tokens_cached"]].isna().all()
+
+
+def test_half_an_emoji_at_the_end_of_a_cut_reply_loses_nothing(rows, store):
+    with Loopback(
+        answers=[(200, {}, completion('{"verdict": "supported", "rationale": "\ud83d', "length"))]
+    ) as server:
+        plan = Plan(many(rows, 3), ("C.v1",), openai_judge(server, in_flight=6))
+        assert go(plan, store).answered == 12
+    assert judgments(plan, store)["verdict"].notna().all()
+
+
+def test_content_in_parts_is_joined(rows, store):
+    parts = [{"type": "text", "text": '{"verdict": '}, {"type": "image"}, {"type": "text", "text": '"supported"}'}]
+    with Loopback(answers=[(200, {}, completion(parts))]) as server:
+        plan = Plan(rows[:1], ("C.v1",), openai_judge(server))
+        go(plan, store)
+    assert judgments(plan, store)["verdict"].tolist() == ["supported"]
+
+
+@pytest.mark.parametrize("header", ["²", "soon", "Wed, 21 Oct 2026 07:28:00 GMT", "-5"])
+def test_a_retry_after_that_is_no_number_is_not_minded(rows, store, header):
+    with Loopback(answers=[(429, {"retry-after": header}, {"error": {"message": "slow"}})]) as server:
+        assert go(Plan(rows[:1], ("C.v1",), openai_judge(server)), store).answered == 1
+
+
+def test_a_400_about_one_rows_text_is_that_rows_failure(rows, store):
+    answers = [(400, {}, {"error": {"message": "blocked by the content filter", "code": "content_filter"}})]
+    with Loopback(answers=answers) as server:
+        plan = Plan(many(rows, 3), ("C.v1",), openai_judge(server, in_flight=2))
+        outcome = go(plan, store)
+        assert (outcome.answered, outcome.failed) == (11, 1)
+        assert go(plan, store).missing == 0
+
+
+def test_a_key_that_the_server_echoes_reaches_neither_store_nor_error(rows, store, monkeypatch):
+    monkeypatch.setenv("SENTINEL_API_KEY", "sk-test-sentinel-0001")
+    echo = {"error": {"message": "Incorrect API key: Bearer sk-test-sentinel-0001"}}
+    reply = {**completion(), "headers": "Bearer sk-test-sentinel-0001"}
+    with Loopback(answers=[(200, {}, reply), (401, {}, echo)]) as server:
+        judge = openai_judge(server, in_flight=1, key_env="SENTINEL_API_KEY")
+        with pytest.raises(CallError, match=r"401.*\[key\]") as caught:
+            go(Plan(rows, ("C.v1",), judge), store)
+    dump = "\n".join(store._db.iterdump()) + str(caught.value)
+    assert "sentinel-0001" not in dump and "[key]" in dump
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [(400, "no such parameter"), (400, "the model `m` does not exist"), (401, "no"), (403, "no"), (404, "no")],
+)
+def test_a_refused_request_stops_the_run_at_once(rows, store, status, message):
+    answers = [(status, {}, {"error": {"message": message}})] * 9
+    with Loopback(answers=answers) as server, pytest.raises(CallError, match=f"HTTP {status}.*{message}"):
         go(Plan(rows, ("C.v1",), openai_judge(server, in_flight=1)), store)
     assert sum(server.asked.values()) == 1 and len(store) == 0
 
@@ -341,7 +467,7 @@ def test_a_reply_without_a_verdict_is_stored_unjudged_and_not_asked_again(rows, 
 def test_a_server_that_cuts_the_connection_is_asked_again(rows, store):
     with Loopback() as server:
         url = server.base_url
-    with pytest.raises(CallError, match="calls failed"):
+    with pytest.raises(CallError, match=f"calls failed.*{url} gave no answer: .*[Cc]onnect"):
         go(Plan(many(rows, 3), ("C.v1",), Judge("gone", "openai", "m", base_url=url)), store)
     assert (
         len(

@@ -13,7 +13,8 @@ import pytest
 
 from lib.judges import Judge
 from lib.prompts import load_prompt
-from lib.store import Store, Stored, call_key, canonical, read_recorded, write_recorded
+from lib.recorded import COLUMNS, Stored, call_key, canonical, read_recorded, write_recorded
+from lib.store import Store
 
 ROW = {"question": "Q?", "reference": "R.", "candidate": "C."}
 
@@ -22,6 +23,11 @@ def reply(key, text="t", **more):
     fields = dict.fromkeys(("finish_reason", "model", "sdk", "at", "latency_s", "attempts"))
     tokens = dict.fromkeys(("tokens_in", "tokens_out", "tokens_reasoning", "tokens_cached"))
     return Stored(**{"key": key, "request": "{}", "text": text, **fields, **tokens, **more})
+
+
+def recorded(number, text="t"):
+    request = f'{{"n":{number}}}'
+    return reply(call_key(request), text, request=request)
 
 
 def test_the_key_changes_with_everything_that_can_change_the_reply():
@@ -89,15 +95,19 @@ def test_a_failure_is_kept_beside_and_never_served(tmp_path):
 
 
 def test_recorded_replies_lie_under_the_store(tmp_path):
-    write_recorded(tmp_path / "r.jsonl.gz", [reply("k", "recorded"), reply("l", "recorded")])
+    k, m = recorded(1, "recorded"), recorded(2, "recorded")
+    write_recorded(tmp_path / "r.jsonl.gz", [k, m])
     store = Store(tmp_path / "c.sqlite", recorded=[tmp_path / "r.jsonl.gz"])
-    store.put([reply("k", "own")])
-    assert {key: call.text for key, call in store.get(["k", "l", "m"]).items()} == {"k": "own", "l": "recorded"}
-    assert store.where(["k", "l", "m"]) == {"k": "store", "l": "recorded"}
+    store.put([reply(k.key, "own")])
+    assert {key: call.text for key, call in store.get([k.key, m.key, "x"]).items()} == {
+        k.key: "own",
+        m.key: "recorded",
+    }
+    assert store.where([k.key, m.key, "x"]) == {k.key: "store", m.key: "recorded"}
 
 
 def test_a_recorded_file_has_the_same_bytes_whatever_the_order_and_the_time(tmp_path):
-    calls = [reply(key, "é") for key in "cab"]
+    calls = [recorded(number, "é") for number in range(3)]
     write_recorded(tmp_path / "one.jsonl.gz", calls)
     time.sleep(1.1)  # gzip would keep the second
     write_recorded(tmp_path / "two.jsonl.gz", calls[::-1])
@@ -105,13 +115,49 @@ def test_a_recorded_file_has_the_same_bytes_whatever_the_order_and_the_time(tmp_
     assert read_recorded(tmp_path / "one.jsonl.gz") == sorted(calls, key=lambda call: call.key)
 
 
-def test_a_half_written_recorded_line_is_named(tmp_path):
+def whole():
+    return (json.dumps({name: getattr(recorded(1), name) for name in COLUMNS if name != "raw"}) + "\n").encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "number"),
+    [
+        (gzip.compress(whole() + whole()[:99]), 2),
+        (gzip.compress(whole() + whole().replace(b'{\\"n\\":1}', b'{\\"n\\":7}')), 2),
+        (gzip.compress(whole().replace(b'"text": "t"', b'"text": 5')), 1),
+        (gzip.compress(b"[1]"), 1),
+        (gzip.compress(whole())[:-20], 0),
+        (whole(), 0),
+        (gzip.compress(b"\xff\xfe"), 0),
+    ],
+)
+def test_a_recorded_file_that_is_damaged_or_not_what_it_says_is_refused_by_line(tmp_path, data, number):
     path = tmp_path / "r.jsonl.gz"
-    write_recorded(path, [reply("k")])
-    whole = gzip.decompress(path.read_bytes())
-    path.write_bytes(gzip.compress(whole + whole[: len(whole) // 2]))
-    with pytest.raises(ValueError, match=r"r\.jsonl\.gz, line 2: no recorded call"):
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=rf"r\.jsonl\.gz, line {number}: no recorded call"):
         Store(tmp_path / "c.sqlite", recorded=[path])
+
+
+def test_another_programs_database_is_refused_and_left_alone(tmp_path):
+    with sqlite3.connect(tmp_path / "c.sqlite") as db:
+        db.execute("CREATE TABLE bookmarks (url TEXT)")
+    with pytest.raises(ValueError, match=r"c\.sqlite is another program's database"):
+        Store(tmp_path / "c.sqlite", recorded=())
+    with sqlite3.connect(tmp_path / "c.sqlite") as db:
+        assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("bookmarks",)]
+
+
+def test_a_folder_is_no_store(tmp_path):
+    with pytest.raises(ValueError, match="cannot be opened as a store"):
+        Store(tmp_path, recorded=())
+
+
+def test_a_reply_that_sqlite_cannot_hold_as_it_is_keeps_its_escape_and_its_batch(tmp_path):
+    store = Store(tmp_path / "c.sqlite", recorded=())
+    store.put([reply("a"), reply("b", "half \ud83d"), reply("c")])
+    assert [store.get([key])[key].text for key in "abc"] == ["t", "half \\ud83d", "t"]
+    store.put_failure("d", "{}", "half \ud83d", "row")
+    assert store.failures(["d"]) == {"d": "half \\ud83d"}
 
 
 def test_a_file_that_is_no_store_is_refused_and_left_alone(tmp_path):
@@ -157,8 +203,23 @@ def test_the_claim_of_a_killed_process_is_free_at_once(tmp_path):
 def test_the_claim_of_another_machine_holds_until_it_is_no_longer_renewed(tmp_path):
     store = Store(tmp_path / "c.sqlite", recorded=())
     for age, given in ((5, set()), (3600, {"k"})):
-        store._db.execute("INSERT OR REPLACE INTO claims VALUES ('k', 'elsewhere:1:1', ?)", (time.time() - age,))
+        store._db.execute("INSERT OR REPLACE INTO claims VALUES ('k', 'elsewhere:1:1:1', ?)", (time.time() - age,))
         assert store.claim(["k"]) == given
+
+
+def test_the_claim_of_a_living_process_here_holds_however_long_it_is_silent(tmp_path):
+    one, two = (Store(tmp_path / "c.sqlite", recorded=()) for _ in range(2))
+    one.claim(["k"])
+    one._db.execute("UPDATE claims SET renewed = 0")
+    assert two.claim(["k"]) == set()
+
+
+def test_a_process_number_used_again_is_not_taken_for_the_one_that_claimed(tmp_path):
+    one, two = (Store(tmp_path / "c.sqlite", recorded=()) for _ in range(2))
+    one.claim(["k"])
+    host, pid, _, serial = one._owner.split(":")
+    one._db.execute("UPDATE claims SET owner = ?", (f"{host}:{pid}:123.0:{serial}",))
+    assert two.claim(["k"]) == {"k"}
 
 
 def _write(path, start, barrier):

@@ -6,6 +6,8 @@ A pure translation. The SDK's own retries are off: `lib.run` holds the one retry
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 
 import openai
 
@@ -18,11 +20,12 @@ _WITHHELD = {"content_filter": "refused"}
 
 
 class OpenAIChat:
-    """Chat completions at `base_url`. `api_key` goes to the SDK and nowhere else."""
+    """Chat completions at `base_url`. `api_key` goes to the SDK, and is taken out of all that comes back."""
 
     sdk = f"openai {openai.__version__}"
 
     def __init__(self, base_url: str, api_key: str):
+        self._url, self._clean = base_url, _cleaner(api_key)
         self._client = openai.AsyncOpenAI(
             base_url=base_url,
             api_key=api_key,
@@ -40,45 +43,90 @@ class OpenAIChat:
             # the body comes back as it came. Its typed method would spend most of a call's time on conversions.
             raw = await self._client.post("/chat/completions", body=body, cast_to=str)
         except openai.APIStatusError as error:
-            raise _status_error(error) from None
+            raise self._status_error(error) from None
         except openai.APIConnectionError as error:
-            raise CallError(f"{type(error).__name__}: {error}", "transient") from None
-        return read_completion(raw)
+            cause = error.__cause__ or error
+            message = f"{self._url} gave no answer: {type(cause).__name__} {cause}"
+            raise CallError(self._clean(message), "transient") from None
+        return read_completion(self._clean(raw))
 
     async def close(self) -> None:
         await self._client.close()
 
+    def _status_error(self, error: openai.APIStatusError) -> CallError:
+        status, text = error.status_code, self._clean(str(error))
+        message = f"HTTP {status}: {text[:500]}"
+        if status in (408, 409, 429) or status >= 500:
+            return CallError(message, "transient", _seconds(error.response.headers.get("retry-after", "")))
+        if status in (400, 413, 422) and not _NAMES_A_SETTING.search(text):
+            return CallError(message, "row")
+        return CallError(message, "fatal")
+
+
+def _cleaner(key: str) -> Callable[[str], str]:
+    """Takes the key out of a text: a server may echo the header that carries it."""
+    return lambda text: text.replace(key, "[key]") if len(key) > 7 else text
+
+
+# A 400 about a parameter or the model will be the same for every row; one about this row's text will not.
+_NAMES_A_SETTING = re.compile(
+    r"param(?!': None|\": null)|model\b|unrecognized|unsupported value|api key", re.IGNORECASE
+)
+
+
+def _seconds(text: str) -> float | None:
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        return None
+
 
 def read_completion(raw: str) -> Reply:
-    """The reply in the body of a chat completion. Raises CallError where the body is none."""
+    """The reply in the body of a chat completion, whatever shape its parts have.
+
+    Raises CallError where the body is no completion at all. A part of the wrong type is unknown, not an error:
+    the call was answered, and its body is kept.
+    """
     try:
         body = json.loads(raw)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise CallError(f"the server answered no JSON: {raw[:80]!r}", "transient") from None
     if not isinstance(body, dict) or not isinstance(body.get("choices"), list):
         raise CallError(f"the server answered no chat completion: {raw[:200]!r}", "transient")
-    usage = body.get("usage") or {}
-    choice = body["choices"][0] if body["choices"] else {}
-    message = choice.get("message") or {}
-    finish = choice.get("finish_reason") if choice else "no choices"
+    choices, usage = body["choices"], _dict(body.get("usage"))
+    choice = _dict(choices[0]) if choices else {}
+    message, finish = _dict(choice.get("message")), _text(choice.get("finish_reason"))
     return Reply(
-        text=message.get("content"),
-        finish_reason="refused" if message.get("refusal") else _WITHHELD.get(finish, finish),
-        model=body.get("model") or "",
-        tokens_in=usage.get("prompt_tokens"),
-        tokens_out=usage.get("completion_tokens"),
-        tokens_reasoning=(usage.get("completion_tokens_details") or {}).get("reasoning_tokens"),
-        tokens_cached=(usage.get("prompt_tokens_details") or {}).get("cached_tokens"),
+        text=_content(message.get("content")),
+        finish_reason="refused"
+        if message.get("refusal")
+        else _WITHHELD.get(finish, finish)
+        if choices
+        else "no choices",
+        model=_text(body.get("model")) or "",
+        tokens_in=_count(usage.get("prompt_tokens")),
+        tokens_out=_count(usage.get("completion_tokens")),
+        tokens_reasoning=_count(_dict(usage.get("completion_tokens_details")).get("reasoning_tokens")),
+        tokens_cached=_count(_dict(usage.get("prompt_tokens_details")).get("cached_tokens")),
         raw=raw,
     )
 
 
-def _status_error(error: openai.APIStatusError) -> CallError:
-    status, text = error.status_code, str(error)
-    message = f"HTTP {status}: {text[:500]}"
-    if status in (408, 409, 429) or status >= 500:
-        after = error.response.headers.get("retry-after", "")
-        return CallError(message, "transient", float(after) if after.replace(".", "", 1).isdigit() else None)
-    if status in (400, 413) and "context" in text.lower():
-        return CallError(message, "row")
-    return CallError(message, "fatal")
+def _dict(value: object) -> dict:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _content(value: object) -> str | None:
+    """The text of a message: a string, or the text parts of a list joined."""
+    if isinstance(value, list):
+        parts = [_text(_dict(part).get("text")) for part in value if _dict(part).get("type") == "text"]
+        return "".join(filter(None, parts)) or None
+    return _text(value)
+
+
+def _count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None

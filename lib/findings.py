@@ -91,9 +91,9 @@ def disagreements(table: pd.DataFrame) -> str:
     """Where the unadjusted test and the interval disagree in a table of `lib.tables.paired_table`."""
     apart = table[~table["agree"]]
     if apart.empty:
-        return f"Test and interval agree in all {len(table)} comparisons."
+        return f"The unadjusted test and the interval agree in all {len(table)} comparisons."
     named = "; ".join(f"{line.dataset}, {line.judge}, {line.a} − {line.b}" for line in apart.itertuples())
-    return f"Test and interval disagree in {len(apart)} of {len(table)} comparisons: {named}."
+    return f"The unadjusted test and the interval disagree in {len(apart)} of {len(table)} comparisons: {named}."
 
 
 def parsing(table: pd.DataFrame) -> str:

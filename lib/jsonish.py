@@ -104,8 +104,8 @@ def scan(text: str, start: int) -> tuple[str, list[str], int, bool]:
     return "".join(flat), groups, len(text), False
 
 
-def loose_pairs(flat: str, groups: list[str]) -> list[tuple[str, Any]]:
-    """The pairs of a cut or nearly-JSON object as far as it is a row of `key: value`; Ellipsis if cut.
+def loose_pairs(flat: str, groups: list[str]) -> tuple[list[tuple[str, Any]], str]:
+    """The pairs of a cut or nearly-JSON object as far as it is a row of `key: value`, Ellipsis if cut; and the rest.
 
     After the first other thing nothing more is read: by then quotes may have changed sides.
     """
@@ -117,7 +117,7 @@ def loose_pairs(flat: str, groups: list[str]) -> list[tuple[str, Any]]:
             pairs.append((key, "" if is_verdict(key) and item["half"] is None else ...))
             break
         pairs.append((key, _value(next(inner) if value == "[]" else value)))
-    return pairs
+    return pairs, flat[at:]
 
 
 def _unquoted(token: str) -> str:

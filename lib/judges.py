@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import yaml
 
 from lib import paths
+from lib.params import looks_like_key
 from lib.prompts import Prompt, render, reply_schema
 from lib.providers import Provider
 
@@ -100,7 +102,10 @@ class Judge:
 def load_judges(path: Path = paths.JUDGES) -> dict[str, Judge]:
     """All entries by name. Raises ValueError that names file, entry and field for anything malformed."""
     shown = paths.shown(path)
-    entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+    try:
+        entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise ValueError(f"{shown} is no YAML: {' '.join(str(error).split())}") from None
     if not isinstance(entries, dict):
         raise ValueError(f"{shown}: expected one entry a judge, by name")
     return {name: _judge(shown, name, entry) for name, entry in entries.items()}
@@ -137,8 +142,10 @@ def open_provider(judge: Judge) -> Provider:
 
 def _judge(shown: str, name: object, entry: object) -> Judge:
     where = f"{shown}, judge {name}"
-    if not isinstance(name, str) or not isinstance(entry, dict):
-        raise ValueError(f"{where}: an entry is a name with its fields below it")
+    if not isinstance(name, str) or not re.fullmatch(r"[\w.-]+", name) or not isinstance(entry, dict):
+        raise ValueError(f"{where}: an entry is a name (letters, digits, . and -) with its fields below it")
+    if looks_like_key(entry) or not re.fullmatch(r"[A-Z][A-Z0-9_]*|", str(entry.get("key_env", ""))):
+        raise ValueError(f"{where}: a key stands in no file; key_env is the NAME of the variable that holds it")
     known = {f.name: f.type for f in fields(Judge)}
     for key, value in entry.items():
         if key not in known or key == "name":
@@ -157,4 +164,10 @@ def _judge(shown: str, name: object, entry: object) -> Judge:
         raise ValueError(f"{where}: {', '.join(sorted(missing))} is missing")
     if entry.get("structured", "none") not in ("none", "json_schema"):
         raise ValueError(f"{where}: structured must be none or json_schema, not {entry['structured']!r}")
+    if taken := {"model", "messages", "stream", "response_format"} & set(entry.get("send", {})):
+        raise ValueError(f"{where}: send cannot hold {', '.join(sorted(taken))}; they are made for each call")
+    if extra := set(entry.get("schema_bounds", {})) - {"list_items", "text_chars"}:
+        raise ValueError(f"{where}: schema_bounds has list_items and text_chars, not {', '.join(map(str, extra))}")
+    if re.search(r"@|\?", entry.get("base_url", "")):
+        raise ValueError(f"{where}: base_url cannot hold a user or a query, where keys would stand")
     return Judge(name=name, **entry)

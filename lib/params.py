@@ -20,7 +20,7 @@ from lib import paths
 
 INJECTED = "# Parameters"
 # What a key of the providers looks like. A key in a parameter would be stored in the executed notebook.
-_KEY_SHAPE = re.compile(r"^(sk-|AIza|xai-|gsk_|hf_)[\w-]{12,}$")
+_KEY_SHAPE = re.compile(r"\b(sk-|AIza|xai-|gsk_|hf_)[\w-]{12,}")
 
 
 def freeze(namespace: Mapping[str, object], **types: type | GenericAlias):
@@ -44,8 +44,7 @@ def freeze(namespace: Mapping[str, object], **types: type | GenericAlias):
 
 def check_type(name: str, value: object, kind: type | GenericAlias) -> None:
     """Raise ValueError unless `value` is of `kind`: str, int, float (an int will do), bool, list[str] or dict."""
-    texts = [value] if isinstance(value, str) else value if isinstance(value, list) else []
-    if any(isinstance(text, str) and _KEY_SHAPE.match(text) for text in texts):
+    if looks_like_key(value):
         raise ValueError(f"parameter {name} looks like a key; keys come from the environment alone")
     if kind == list[str]:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
@@ -55,6 +54,15 @@ def check_type(name: str, value: object, kind: type | GenericAlias) -> None:
     if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
         hint = {str: "; with papermill use -r, which keeps text as text", bool: "; with papermill use -y"}
         raise ValueError(f"parameter {name} must be {kind.__name__}, not {value!r}{hint.get(kind, '')}")
+
+
+def looks_like_key(value: object) -> bool:
+    """Whether a text of this value, however deep in lists and dicts, has the shape of a provider's key."""
+    if isinstance(value, dict):
+        return any(map(looks_like_key, [*value, *value.values()]))
+    if isinstance(value, list | tuple):
+        return any(map(looks_like_key, value))
+    return isinstance(value, str) and _KEY_SHAPE.search(value) is not None
 
 
 def _refuse_unknown(history: list[str], declared: set[str]) -> None:
@@ -85,30 +93,50 @@ def unknown(name: str, declared: set[str], where: str = "") -> str:
     return f"{where}unknown parameter {name}; {hint}"
 
 
-def run_name(source: str, files: Mapping[str, str], n_questions: int, seed: int) -> str:
+def run_name(p) -> str:
     """The name of the rows that these parameters select; what is made from them is stored under it.
 
-    Local files enter by their content, so that two versions of a benchmark never share a folder.
+    `p` has source, files, datasets, n_questions and seed, and may have judges and designs. Local files enter by
+    their content, so that two versions of a benchmark never share a folder. Raises ValueError for a value that
+    selects nothing, or that would select something else than it says.
     """
-    tag = source
-    if files:
-        parts = [
-            f"{name} {hashlib.sha256(local_file(path).read_bytes()).hexdigest()}" for name, path in files.items()
-        ]
-        tag += "+files-" + hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()[:8]
-    return f"{tag}-{n_questions}q-seed{seed}"
+    if p.source not in ("sample", "hub"):
+        raise ValueError(f"source is sample or hub, not {p.source!r}; name a local file in files, by its dataset")
+    for name in ("datasets", "designs", "judges"):
+        values = getattr(p, name, ("",))
+        if not values or len(set(values)) < len(values):
+            raise ValueError(f"{name} must name at least one, each once, not {list(values)}")
+    for name in p.files:
+        if name not in p.datasets:
+            raise ValueError(f"files names {name!r}, which is not among datasets ({', '.join(p.datasets)})")
+    for name, least in (("n_questions", 1), ("seed", 0), ("live_calls", 0), ("free_questions", 1)):
+        if not least <= getattr(p, name, least) < 2**63:
+            raise ValueError(f"{name} must be a number from {least} on, not {getattr(p, name)}")
+    tag = p.source
+    if p.files:
+        parts = [f"{name} {_sha256(local_file(path))}" for name, path in sorted(p.files.items())]
+        tag += "+files-" + hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
+    return f"{tag}-{p.n_questions}q-seed{p.seed}"
 
 
-def source_of(dataset: str, source: str, files: Mapping[str, str]) -> str | Path:
-    """Where a dataset comes from: its local file if `files` names one, else `source`."""
-    return local_file(files[dataset]) if dataset in files else source
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def source_of(dataset: str, p) -> str | Path:
+    """Where a dataset comes from: its local file if `p.files` names one, else `p.source`."""
+    return local_file(p.files[dataset]) if dataset in p.files else p.source
 
 
 def local_file(path: str) -> Path:
     """A file named by a parameter: as it stands if absolute, else below the repository. Raises ValueError if none."""
-    found = paths.ROOT / path
-    if not found.is_file():
-        raise ValueError(f"there is no file {path}; name it from the repository's root, or in full")
+    found = paths.ROOT / path if isinstance(path, str) else None
+    if found is None or not found.is_file():
+        raise ValueError(
+            f"files: there is no file {path!r}; name it from the repository's root, or in full. "
+            "Where the benchmarks' files come from stands in README under The paper's rows"
+        )
     return found
 
 
@@ -117,7 +145,8 @@ def read_parameters(path: Path) -> dict[str, object]:
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ValueError(f"{paths.shown(path)} cannot be read as parameters: {error}") from None
+        said = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise ValueError(f"{paths.shown(path)} cannot be read as parameters: {said}") from None
     if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
         raise ValueError(f"{paths.shown(path)} must hold one `name: value` a line")
     return values

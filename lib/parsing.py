@@ -30,6 +30,19 @@ _ANCHOR = re.compile(
     [*_`"'”’]{0,4}[ \t]*[*_`"'“‘]{0,4}(?=(?P<sentence>[^\r\n.!?]*))""",
     re.M | re.I | re.X,
 )
+_STRAY_KEY = re.compile(r"""["'“‘]verdict["'”’]\s*:""", re.I)
+_CITED = re.compile(
+    r"""^[ \t]{0,3}>[^\n]*$|(?<!`)`(?!`)[^`\n]*`(?!`)
+    |<(?P<tag>(?:question|reference|candidate)(?:-\d+)?)>.*?(?:</(?P=tag)>|\Z)""",
+    re.M | re.S | re.I | re.X,
+)
+_OTHER_THINKING = re.compile(
+    r"""(?:\[THINK\].*?(?:\[/THINK\]|(?P<endless>\Z))
+    |<\|(?:begin_of_)?(?:thought|thinking|think)\|>.*?(?:<\|(?:end_of_|/)(?:thought|thinking|think)\|>|(?P<b>\Z))
+    |<\|channel\|>(?:analysis|commentary)\b.*?(?:<\|channel\|>final<\|message\|>|(?P<c>\Z))
+    |<unused94>thought.*?(?:<unused95>|(?P<d>\Z)))""",
+    re.S | re.X,
+)
 _AFTER_LABEL = re.compile(r"""[*_`"'”’]{0,6}(?:[ \t]*\r?$|[.!](?=[\s*_`"'”’)]|\Z))""", re.M)
 _REFUSAL = re.compile(
     r"""\W*+(?:(?:i['’]?m|i\ am)\ (?:very\ |so\ )?sorry\b|sorry\b|i\ apologi[sz]e\b|unfortunately\b)?
@@ -65,12 +78,16 @@ def parse_reply(text: str | None, finish_reason: str | None = None) -> Parsed:
     finish = str(finish_reason or "").rsplit(".", 1)[-1].lower()
     if finish in _REFUSED or finish.startswith("blocked"):
         return Parsed(None, "unjudged", "refused")
-    text = (text or "").lstrip(BLANKS)
+    text = _plain_thinking(text if isinstance(text, str) else "").lstrip(BLANKS)
     # The usual reply is one object and nothing else: no need to look for where it begins and ends.
     whole = strict_pairs(text.rstrip(BLANKS))
     objects, prose, cut = _outside(text) if whole is None else ([_object(whole, strict=True)], _BLOCK, False)
     rest = prose.strip(BLANKS)
     said = list(_said(prose, finish in _LENGTH))
+    if finish in _LENGTH and _cited_in_a_cut_text(prose):
+        return Parsed(None, "unjudged", "truncated")
+    # A verdict's key outside of every object: a string was broken out of, and what was read may be its inside.
+    said += ["conflict"] if objects and _STRAY_KEY.search(prose) else []
     if parsed := _decide(objects, said, "whole" if rest == _BLOCK else "embedded"):
         return parsed
     if cut or finish in _LENGTH:
@@ -79,11 +96,22 @@ def parse_reply(text: str | None, finish_reason: str | None = None) -> Parsed:
     return Parsed(None, "unjudged", reason)
 
 
+def _plain_thinking(text: str) -> str:
+    """The text with the thinking of other models' templates in the form of `<think>`."""
+    return _OTHER_THINKING.sub(lambda mark: "<think>" if mark.lastgroup else "\n", text)
+
+
+def _cited_in_a_cut_text(prose: str) -> bool:
+    """Whether an object stands between two pieces of a cut text: then it may be cited in a sentence without end."""
+    before, _, after = prose.partition(_BLOCK)
+    return all(piece.strip(BLANKS + "`") not in ("", "json") for piece in (before, after))
+
+
 def _decide(objects: list[_Object], said: list[str], status: str) -> Parsed | None:
     """The verdict on which all that was read agrees, or why there is none; None if nothing was read."""
     readings = [reading for found in objects for reading in found.readings]
     # a sentence that is no plain label leaves an object's verdict alone, but not another sentence's
-    readings += [reading for reading in said if reading in VERDICTS or not readings]
+    readings += [reading for reading in said if reading in (*VERDICTS, "conflict") or not readings]
     if not any(reading in VERDICTS for reading in readings):
         return Parsed(None, "unjudged", readings[0]) if readings else None
     if len(set(readings)) > 1:
@@ -152,8 +180,15 @@ def _pieces(text: str) -> Iterator[tuple[_Object | str | None, bool]]:
                 # in a string of a draft, or only cited in a cut reply? Neither side of it can be trusted
                 yield None, False
                 pairs = []
-            loose = loose_pairs(flat, groups) if pairs is None and mark[0] == "{" else []
-            yield _object(loose if pairs is None else pairs, pairs is not None), not closed
+            loose, rest = loose_pairs(flat, groups) if pairs is None and mark[0] == "{" else ([], text[start:at])
+            found = _object(loose if pairs is None else pairs, pairs is not None)
+            # A verdict's key in what could not be read, or was left open, may be the real one; not if one came first,
+            # as the prompts ask.
+            first = bool(loose) and is_verdict(loose[0][0])
+            unread = not closed or (pairs is None and mark[0] == "{")
+            if unread and not first and _STRAY_KEY.search(rest):
+                found.readings.append("truncated")
+            yield found, not closed
     yield text[at:], False
 
 
@@ -164,10 +199,19 @@ def _object(pairs: list[tuple[str, Any]], strict: bool) -> _Object:
 
 
 def _quotations(prose: str) -> Callable[[int, int], bool]:
-    """A test whether a stretch of the prose is inside a quotation: an odd number of quotes on either side."""
+    """A test whether a stretch of the prose is cited.
+
+    It is inside a Markdown block quote, inline code, or tags of the prompt's layout, or has an odd number of
+    quotation marks on either side.
+    """
     quotes = [mark.start() for mark in re.finditer('["“”„«»]', prose)]
+    cited = [mark.span() for mark in _CITED.finditer(prose)]
+    begins = [begin for begin, _ in cited]
 
     def quoted(start: int, end: int) -> bool:
+        last = bisect_left(begins, start + 1) - 1
+        if last >= 0 and end <= cited[last][1]:
+            return True
         odd = bisect_left(quotes, start) % 2 and (len(quotes) - bisect_left(quotes, end)) % 2
         return bool(odd) or prose[max(start - 1, 0) : start] + prose[end : end + 1] in ("''", "‘’")
 

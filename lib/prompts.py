@@ -65,11 +65,9 @@ def load_prompt(prompt_id: str) -> Prompt:
     prompt = read_prompt(path)
     locked = json.loads(LOCK.read_text(encoding="utf-8")).get(prompt_id)
     if locked != prompt.sha256:
-        what = "is not in" if locked is None else "differs from"
-        raise ValueError(
-            f"{paths.shown(path)} {what} prompts/LOCK.json; undo the edit, or save it as a new version "
-            "(say C.v4.md) and run `make lock-prompts`"
-        )
+        what = "is not in prompts/LOCK.json" if locked is None else "differs from prompts/LOCK.json"
+        undo = "" if locked is None else "undo the edit, or save it as a new version and "
+        raise ValueError(f"{paths.shown(path)} {what}; {undo}run `make lock-prompts`")
     return prompt
 
 

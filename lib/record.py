@@ -15,11 +15,11 @@ from lib.judges import load_judge
 from lib.labels import build_rows
 from lib.plan import Plan
 from lib.recorded import read_recorded, write_recorded
+from lib.results import PRIMARY
 from lib.run import execute
 from lib.sources import DATASETS, load_questions
 from lib.store import Store
 
-DESIGNS = ("C.v1", "H.v1", "R.v1", "B.v1")
 # Judge and questions a dataset: the free form costs more and says little, so a slice is enough.
 RECORDED = (("smollm2", None), ("smollm2-free", 5))
 
@@ -27,7 +27,7 @@ RECORDED = (("smollm2", None), ("smollm2-free", 5))
 def recorded_plan(judge: str, n: int | None) -> Plan:
     """The calls that `data/recorded/<judge>.jsonl.gz` holds."""
     questions = [load_questions(dataset, n=n) for dataset in DATASETS]
-    return Plan(pd.concat([build_rows(each) for each in questions], ignore_index=True), DESIGNS, load_judge(judge))
+    return Plan(pd.concat([build_rows(each) for each in questions], ignore_index=True), PRIMARY, load_judge(judge))
 
 
 def main() -> None:

@@ -17,10 +17,12 @@ from itertools import product
 from pathlib import Path
 
 import pandas as pd
+import yaml
 
 from lib import paths
 
 PACKAGES = ("datasets", "matplotlib", "numpy", "openai", "pandas", "papermill", "pyarrow", "scipy", "statsmodels")
+PRIMARY = ("C.v1", "H.v1", "R.v1", "B.v1")
 _CELL = ["judge", "condition", "dataset", "prompt"]
 
 
@@ -46,27 +48,37 @@ def write_cells(run: str, judgments: pd.DataFrame, facts: Mapping[str, object]) 
     return written
 
 
-def read_cells(
-    run: str, judges: Sequence[str], datasets: Sequence[str], prompts: Sequence[str], condition: str = "primary"
-) -> tuple[pd.DataFrame, list[str]]:
-    """The judgments of all these cells that exist, and for each that does not, the command that makes it.
+def read_cells(run: str, p, judges: Sequence[str], condition: str = "primary") -> tuple[pd.DataFrame, list[str]]:
+    """The judgments of all these cells that exist, and for each judge that lacks some, the command that makes them.
 
-    Raises ValueError with those commands if none exists.
+    `p` has the parameters that select the rows, and `datasets` and `designs`. No cell at all gives an empty frame.
     """
     found, missing = [], {}
-    for judge, dataset, prompt in product(judges, datasets, prompts):
+    for judge, dataset, prompt in product(judges, p.datasets, p.designs):
         path = cell_path(run, judge, condition, dataset, prompt)
         if path.exists():
             found.append(pd.read_parquet(path))
         else:
-            missing.setdefault(judge, set()).add(f"{dataset} {prompt}")
-    commands = [
-        f"{', '.join(sorted(cells))} by {judge}: papermill notebooks/20-judge.ipynb out.ipynb -p judge {judge}"
-        for judge, cells in missing.items()
-    ]
-    if not found:
-        raise ValueError(f"no judgments for the run {run}; make them first: {'; '.join(commands)}")
-    return pd.concat(found, ignore_index=True), commands
+            missing.setdefault(judge, []).append((dataset, prompt))
+    commands = [f"{len(cells)} cells by {judge}: {_command(p, judge, cells)}" for judge, cells in missing.items()]
+    return pd.concat(found, ignore_index=True) if found else pd.DataFrame(), commands
+
+
+def _command(p, judge: str, cells: Sequence[tuple[str, str]]) -> str:
+    values = {name: getattr(p, name) for name in ("source", "files", "n_questions", "seed")}
+    datasets, designs = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
+    values |= {"judge": judge, "datasets": datasets, "designs": designs}
+    text = yaml.safe_dump(values, default_flow_style=True, width=10_000, sort_keys=False).strip()
+    return f".venv/bin/papermill notebooks/20-judge.ipynb out.ipynb -y '{text}'"
+
+
+def comparison(run: str, p) -> str:
+    """The name under which a comparison of `p.judges` is written: other judges never overwrite it.
+
+    Designs enter it where they are not the study's four.
+    """
+    designs = "" if tuple(p.designs) == PRIMARY else "--" + "+".join(p.designs)
+    return f"{run}--{'+'.join(p.judges)}{designs}"
 
 
 def write_table(path: Path, table: pd.DataFrame) -> Path:
@@ -80,8 +92,11 @@ def write_bytes(path: Path, data: bytes) -> Path:
     """Put a file in place whole; returns the path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f"{path.name}.part{os.getpid()}")
-    part.write_bytes(data)
-    return part.replace(path)
+    try:
+        part.write_bytes(data)
+        return part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def written(files: Iterable[Path]) -> pd.DataFrame:

@@ -1,10 +1,11 @@
-"""Notebooks run from outside: one with checked parameters, all in order, or a sweep over a grid.
+"""Lists of notebook runs: the steps of `make reproduce`, a sweep over a grid, the stored notebooks.
 
-papermill warns of an unknown parameter and goes on; here nothing starts with one. What a notebook does is its own.
+One run after another; a run that fails keeps its notebook and the others go on.
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import re
 import sys
@@ -16,73 +17,9 @@ from pathlib import Path
 import yaml
 
 from lib import paths
-from lib.params import assigned_names, check_type, read_parameters, unknown
+from lib.notebooks import check_parameters, declared_parameters, notebook_path, notebooks, run_notebook
+from lib.params import local_file, read_parameters
 from lib.results import write_bytes
-
-
-def notebook_path(name: str) -> Path:
-    """`20-judge` or `notebooks/20-judge.ipynb` to its file. Raises ValueError with the names there are."""
-    path = paths.NOTEBOOKS / f"{Path(name).name.removesuffix('.ipynb')}.ipynb"
-    if not path.exists():
-        raise ValueError(f"no notebook {name!r}; there are {', '.join(p.stem for p in notebooks())}")
-    return path
-
-
-def notebooks() -> list[Path]:
-    """The notebooks in the order in which they run."""
-    return sorted(paths.NOTEBOOKS.glob("[0-9][0-9]-*.ipynb"))
-
-
-def declared_parameters(path: Path) -> dict[str, object]:
-    """Names and defaults in the notebook's cell tagged `parameters`. Raises ValueError if it has none."""
-    import nbformat
-
-    for cell in nbformat.read(path, as_version=4).cells:
-        if "parameters" in cell.metadata.get("tags", []):
-            return assigned_names(cell.source)
-    raise ValueError(f"{paths.shown(path)} has no cell tagged parameters")
-
-
-def check_parameters(path: Path, values: Mapping[str, object]) -> None:
-    """Raise ValueError for a name that the notebook does not declare, or a type other than its default's."""
-    declared = declared_parameters(path)
-    for name, value in values.items():
-        if name not in declared:
-            raise ValueError(unknown(name, set(declared), f"{path.stem}: "))
-        default = declared[name]
-        check_type(name, value, list[str] if isinstance(default, list) else type(default))
-
-
-def run_notebook(name: str, out: Path, values: Mapping[str, object]) -> Path:
-    """Execute a notebook with these parameters to `out`, put in place whole; returns `out`.
-
-    Raises ValueError for a parameter that it does not have, before it starts, and papermill's error with
-    the failed notebook kept as `<out>.failed.ipynb`.
-    """
-    import papermill
-
-    path = notebook_path(name)
-    check_parameters(path, values)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    part = out.with_suffix(".part.ipynb")
-    try:
-        papermill.execute_notebook(
-            str(path),
-            str(part),
-            dict(values),
-            kernel_name="python3",
-            cwd=str(paths.ROOT),
-            progress_bar=False,
-            # The notebook's progress bars reach the terminal.
-            stderr_file=sys.stderr,
-            # Or each kernel begins with a warning about its loopback socket.
-            extra_arguments=["--log-level=ERROR"],
-        )
-    except papermill.PapermillExecutionError:
-        part.replace(out.with_suffix(".failed.ipynb"))
-        raise
-    out.with_suffix(".failed.ipynb").unlink(missing_ok=True)
-    return part.replace(out)
 
 
 @dataclass(frozen=True)
@@ -104,14 +41,21 @@ def read_grid(path: Path) -> list[SweepRun]:
     if set(spec) - {"notebook", "fixed", "grid", "exclude"} or not {"notebook", "grid"} <= set(spec):
         raise ValueError(f"{shown}: a sweep has notebook and grid, and may have fixed and exclude")
     grid, fixed, excluded = spec["grid"], spec.get("fixed") or {}, spec.get("exclude") or []
+    if not isinstance(grid, dict) or not isinstance(fixed, dict) or not isinstance(excluded, list):
+        raise ValueError(f"{shown}: grid and fixed hold `name: value`, exclude is a list of such parts")
     for name, choices in grid.items():
         if not isinstance(choices, list) or not choices:
             raise ValueError(f"{shown}: grid.{name} must be a list with at least one value")
+        if name in fixed:
+            raise ValueError(f"{shown}: {name} is both fixed and in the grid; keep one")
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    for part in excluded:
+        if not isinstance(part, dict) or not any(_matches(point, part) for point in points):
+            raise ValueError(f"{shown}: exclude {part} matches no point of the grid; mend it or leave it out")
     points = [point for point in points if not any(_matches(point, part) for part in excluded)]
-    runs = [SweepRun(_point_name(point), spec["notebook"], {**fixed, **point}) for point in points]
+    runs = [SweepRun(_point_name(point), str(spec["notebook"]), {**fixed, **point}) for point in points]
     if len({run.name for run in runs}) < len(runs):
-        raise ValueError(f"{shown}: two points of the grid are the same")
+        raise ValueError(f"{shown}: two points of the grid have the same name")
     for run in runs:
         check_parameters(notebook_path(run.notebook), run.values)
     return runs
@@ -123,7 +67,9 @@ def _matches(point: Mapping, part: Mapping) -> bool:
 
 def _point_name(point: Mapping[str, object]) -> str:
     texts = ["+".join(map(str, value)) if isinstance(value, list) else str(value) for value in point.values()]
-    return re.sub(r"[^\w.+-]", "_", "--".join(filter(None, texts)))
+    name = re.sub(r"[^\w.+-]", "_", "--".join(filter(None, texts)))
+    # A file's name has its limit, and two long ones must stay two.
+    return name if len(name) <= 120 else f"{name[:100]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
 def sweep(grid: Path) -> list[dict[str, object]]:
@@ -132,26 +78,33 @@ def sweep(grid: Path) -> list[dict[str, object]]:
     Returns one dict a run: run, status (`done`, `already done`, `failed`), minutes, notebook. A failed run keeps
     its notebook with the traceback and the sweep goes on.
     """
-    from papermill import PapermillExecutionError
     from tqdm import tqdm
 
     folder, lines = paths.SWEEPS / grid.stem, []
     for run in tqdm(read_grid(grid), desc=grid.stem, unit="run"):
         out = folder / f"{run.name}.ipynb"
         stamp = out.with_suffix(".params.yaml")
-        wanted = yaml.safe_dump(asdict(run), sort_keys=True)
+        wanted = yaml.safe_dump({**asdict(run), "made with": _inputs(run.notebook)}, sort_keys=True)
         started, status = time.monotonic(), "already done"
         if not (out.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == wanted):
             try:
                 run_notebook(run.notebook, out, run.values)
                 stamp.write_text(wanted, encoding="utf-8")
                 status = "done"
-            except PapermillExecutionError as error:
-                status = f"failed: {error.ename}: {error.evalue.splitlines()[0] if error.evalue else ''}"
+            except Exception as error:  # whatever ended this run, the others go on
+                kind = getattr(error, "ename", type(error).__name__)
+                said = str(getattr(error, "evalue", error)).strip().splitlines() or [""]
+                status = f"failed: {kind}: {said[0]}".replace(f"{paths.ROOT}/", "")
                 out = out.with_suffix(".failed.ipynb")
         minutes = round((time.monotonic() - started) / 60, 2)
         lines.append({"run": run.name, "status": status, "minutes": minutes, "notebook": paths.shown(out)})
     return lines
+
+
+def _inputs(notebook: str) -> dict[str, str]:
+    """What a done run depends on beside its parameters: if one changes, it is run again (and replies are not)."""
+    files = (notebook_path(notebook), paths.JUDGES, paths.PROMPTS / "LOCK.json")
+    return {paths.shown(file): hashlib.sha256(file.read_bytes()).hexdigest()[:16] for file in files}
 
 
 def read_steps(path: Path, common: Mapping[str, object]) -> list[tuple[Path, Path, dict[str, object]]]:
@@ -162,7 +115,10 @@ def read_steps(path: Path, common: Mapping[str, object]) -> list[tuple[Path, Pat
     wrong type, or two steps that would be executed to one place, before anything runs.
     """
     shown = paths.shown(path)
-    steps = yaml.safe_load(path.read_text(encoding="utf-8"))
+    try:
+        steps = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise ValueError(f"{shown} cannot be read as steps: {getattr(error, 'strerror', None) or error}") from None
     if not isinstance(steps, list) or not all(isinstance(step, dict) and "notebook" in step for step in steps):
         raise ValueError(f"{shown} must be a list of steps, each with a notebook and its parameters")
     found, used = [], set()
@@ -172,6 +128,8 @@ def read_steps(path: Path, common: Mapping[str, object]) -> list[tuple[Path, Pat
         shared = {name: common[name] for name in declared_parameters(notebook) if name in common}
         used |= set(shared)
         check_parameters(notebook, shared | own)
+        for file in (shared | own).get("files", {}).values():
+            local_file(file)
         out = paths.EXECUTED / f"{notebook.stem}{'.' * bool(own)}{_point_name(own)}.ipynb"
         found.append((notebook, out, shared | own))
     for name in set(common) - used:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from lib import stats
 from lib.labels import complexity_bins
+from lib.resampling import NOTE_NO_VARIATION
 
 DESIGNS = ("C", "H", "R", "B", "S")
 STAGES = ("whole", "embedded", "recovered", "unjudged")
@@ -86,6 +87,11 @@ def interval(low: float, high: float) -> str:
     return "[n/a]" if pd.isna(low) or pd.isna(high) else f"[{percent(low)}, {percent(high)}]"
 
 
+def _interval(line) -> str:
+    # Two kinds of interval stand in one table: the mark keeps them apart.
+    return interval(line.low, line.high) + ("†" if line.note == NOTE_NO_VARIATION else "")
+
+
 def points(difference: float) -> str:
     """A difference in percentage points with its sign: `+7.2`, or `n/a`."""
     return "n/a" if pd.isna(difference) else f"{100 * difference:+.1f}"
@@ -99,7 +105,8 @@ def markdown(table: pd.DataFrame) -> str:
 def accuracy_markdown(table: pd.DataFrame) -> str:
     """Table 2 for people: one line a dataset x judge, one column a design, the best in bold unless all are equal.
 
-    A cell is accuracy in percent, its 95 percent interval, the mean tokens a call, and the unjudged rows if any.
+    A cell is accuracy in percent, its 95 percent interval, the mean tokens a call, and the unjudged rows if any. A
+    dagger marks an interval that is the exact bound, since all questions came out alike.
     """
     groups = table.groupby(["dataset", "judge"])["accuracy"]
     best = (table["accuracy"] == groups.transform("max")) & (table["accuracy"] > groups.transform("min"))
@@ -109,14 +116,14 @@ def accuracy_markdown(table: pd.DataFrame) -> str:
 
 def kind_markdown(table: pd.DataFrame) -> str:
     """Table 15 for people: one line a dataset x kind x judge, one column a design."""
-    texts = [f"{percent(line.accuracy)} {interval(line.low, line.high)}" for line in table.itertuples()]
+    texts = [f"{percent(line.accuracy)} {_interval(line)}" for line in table.itertuples()]
     return markdown(_by_design(table.assign(text=texts), ["dataset", "kind", "judge"]))
 
 
 def paired_markdown(table: pd.DataFrame) -> str:
     """A paired table for people: the difference in points, its interval, questions won, exact p and Holm's.
 
-    A star marks a line where the test and the interval disagree.
+    A star marks a line where the unadjusted test and the interval disagree, a dagger an exact bound.
     """
     columns: dict[str, Callable] = {
         "dataset": lambda line: line.dataset,
@@ -125,7 +132,7 @@ def paired_markdown(table: pd.DataFrame) -> str:
         "pair": lambda line: f"{line.a} − {line.b}",
         "questions": lambda line: line.n_questions,
         "points": lambda line: points(line.difference),
-        "95 % interval": lambda line: interval(line.low, line.high),
+        "95 % interval": _interval,
         "won : lost : tied": lambda line: f"{line.wins_a} : {line.wins_b} : {line.ties}",
         "exact p": lambda line: stats.format_p(line.p_value) + ("" if line.agree else " *"),
         "Holm p": lambda line: stats.format_p(line.p_holm),
@@ -140,7 +147,7 @@ def _accuracy_cell(line, best: bool) -> str:
     accuracy = f"**{percent(line.accuracy)}**" if best else percent(line.accuracy)
     tokens = "" if pd.isna(line.tokens) else f", {line.tokens:.0f} tok"
     unjudged = f", {line.n_unjudged} unjudged" if line.n_unjudged else ""
-    return f"{accuracy} {interval(line.low, line.high)}{tokens}{unjudged}"
+    return f"{accuracy} {_interval(line)}{tokens}{unjudged}"
 
 
 def _by_design(texts: pd.DataFrame, index: list[str]) -> pd.DataFrame:

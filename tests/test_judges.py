@@ -42,13 +42,23 @@ def write(tmp_path, text):
         ("a: {provider: openai, model: m, structured: yes}", "structured must be str"),
         ("a: {provider: openai, model: m, structured: xml}", "structured must be none or json_schema"),
         ("a: {provider: openai, model: m, name: b}", "unknown field 'name'"),
-        ("a: m", "an entry is a name with its fields"),
+        ("a: {provider: openai, model: m, send: {stream: true}}", "send cannot hold stream"),
+        ("a: {provider: openai, model: m, send: {api_key: sk-test-0123456789abc}}", "a key stands in no file"),
+        ("a: {provider: openai, model: m, key_env: sk-test-0123456789abc}", "a key stands in no file"),
+        ("a: {provider: openai, model: m, key_env: my key}", "key_env is the NAME of the variable"),
+        ("a: {provider: openai, model: m, base_url: 'http://u:p@127.0.0.1/v1'}", "base_url cannot hold a user"),
+        ("a: {provider: openai, model: m, base_url: 'http://127.0.0.1/v1?key=1'}", "base_url cannot hold a user"),
+        ("a: {provider: openai, model: m, schema_bounds: {foo: 1}}", "schema_bounds has list_items"),
+        ("../a: {provider: openai, model: m}", "an entry is a name"),
+        ("a: [", r"judges\.yaml is no YAML"),
+        ("a: m", "an entry is a name .* with its fields below it"),
         ("- a", "expected one entry a judge"),
     ],
 )
 def test_a_bad_entry_names_the_file_the_entry_and_the_field(tmp_path, text, line):
-    with pytest.raises(ValueError, match=line):
+    with pytest.raises(ValueError, match=line) as caught:
         load_judges(write(tmp_path, text))
+    assert "0123456789abc" not in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_judge_without_an_entry_names_those_there_are():
@@ -117,6 +127,14 @@ def verdict(design, **texts):
 @pytest.mark.parametrize("design", "CHRBS")
 def test_a_candidate_equal_to_the_reference_is_supported_in_every_design(design):
     assert verdict(design, candidate=ROW["reference"]) == "supported"
+
+
+@pytest.mark.parametrize("design", "CHRBS")
+@pytest.mark.parametrize(
+    "text", ["No, it is far too narrow", "In between, or not. Iron.", "No", "It is. To be or not to be", "é, ö"]
+)
+def test_equal_texts_are_supported_whatever_words_they_are_made_of(design, text):
+    assert verdict(design, reference=text, candidate=text) == "supported"
 
 
 @pytest.mark.parametrize("design", "CHRBS")

@@ -11,11 +11,12 @@ import pandas as pd
 import pytest
 
 from lib import paths
+from lib.notebooks import notebooks
 from lib.recorded import call_key
 from lib.store import Store
-from lib.sweeps import notebooks
 
 pytestmark = pytest.mark.notebooks
+COMPARISON = "sample-40q-seed0--smollm2+lexical"
 
 
 @pytest.fixture(scope="module")
@@ -40,8 +41,8 @@ def _nbval(out, *files):
 
 def test_the_pipeline_ends_with_the_primary_table_and_the_paths(replayed):
     out, printed = replayed
-    table = (out / "figures" / "sample-40q-seed0" / "table-02-accuracy.md").read_text(encoding="utf-8")
-    assert table in printed and "figures/sample-40q-seed0/accuracy.png" in printed
+    table = (out / "figures" / COMPARISON / "table-02-accuracy.md").read_text(encoding="utf-8")
+    assert table in printed and f"figures/{COMPARISON}/accuracy.png" in printed
     executed = sorted(path.name for path in (out / "data" / "executed").iterdir())
     assert executed == [
         "00-quickstart.ipynb",
@@ -55,11 +56,11 @@ def test_the_pipeline_ends_with_the_primary_table_and_the_paths(replayed):
 
 def test_the_replay_gives_the_committed_figures_and_tables_byte_for_byte(replayed):
     out, _ = replayed
-    committed, fresh = paths.ROOT / "figures", out / "figures"
-    names = {path.relative_to(fresh) for path in fresh.rglob("*") if path.is_file()}
-    assert names == {path.relative_to(committed) for path in committed.rglob("*") if path.is_file()}
-    different = [str(name) for name in names if (fresh / name).read_bytes() != (committed / name).read_bytes()]
-    assert not different
+    for folder in ("sample-40q-seed0", COMPARISON):  # others in figures/ are a user's own
+        committed, fresh = paths.ROOT / "figures" / folder, out / "figures" / folder
+        names = sorted(path.name for path in fresh.iterdir())
+        assert names and names == sorted(path.name for path in committed.iterdir())
+        assert not [name for name in names if (fresh / name).read_bytes() != (committed / name).read_bytes()]
 
 
 def test_every_stored_output_equals_a_fresh_one(replayed):
@@ -146,6 +147,32 @@ def test_the_command_of_the_readme_runs_with_fewer_questions_than_asked(tmp_path
     assert len(judged) == 3 * 40 * 2 * 4 and (judged["judge"] == "lexical").all()
 
 
+def test_a_call_that_fails_stays_unjudged_and_the_judgments_are_still_written(tmp_path, monkeypatch):
+    from tests.loopback import Loopback
+
+    answers = [(400, {}, {"error": {"message": "blocked by the content filter"}})]
+    with Loopback(answers=answers) as server:
+        judges = paths.JUDGES.read_text(encoding="utf-8").replace("http://127.0.0.1:8000/v1", server.base_url)
+        repository = tmp_path / "repository"
+        for name in ("lib", "prompts", "notebooks", "data/sample", "data/recorded", "data/expected"):
+            shutil.copytree(paths.ROOT / name, repository / name)
+        (repository / "judges.yaml").write_text(judges.replace("  in_flight: 8", "  in_flight: 1"), encoding="utf-8")
+        command = ["-p", "judge", "local-server", "-p", "n_questions", "2", "-y", "datasets: [asqa]"]
+        monkeypatch.setenv("PYTHONPATH", f"{repository}{os.pathsep}{os.environ['PYTHONPATH']}")
+        arguments = [
+            sys.executable,
+            "-m",
+            "papermill",
+            "notebooks/20-judge.ipynb",
+            str(tmp_path / "o.ipynb"),
+            *command,
+        ]
+        done = subprocess.run(arguments, cwd=repository, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    judged = pd.concat(pd.read_parquet(path) for path in (repository / "data/judgments").rglob("*.parquet"))
+    assert len(judged) == 16 and judged["reason"].tolist().count("failed") == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
@@ -153,7 +180,9 @@ def test_the_command_of_the_readme_runs_with_fewer_questions_than_asked(tmp_path
         (["-p", "judge", "gpt-9"], "judges.yaml has no judge 'gpt-9'"),
         (["-p", "judge", "7"], "parameter judge must be str, not 7; with papermill use -r"),
         (["-y", "datasets: [triviaqa]"], "triviaqa"),
-        (["-p", "source", "data/none.csv"], "data/none.csv"),
+        (["-p", "source", "data/none.csv"], "source is sample or hub"),
+        (["-y", "files: {asqa: data/none.jsonl}"], "no file 'data/none.jsonl'"),
+        (["-y", "datasets: []"], "datasets must name at least one"),
         (["-y", "designs: [C.v9]"], "prompt 'C.v9' has no file"),
     ],
 )

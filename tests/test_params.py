@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from types import SimpleNamespace
 
 import nbformat
 import papermill
@@ -81,21 +82,55 @@ def test_assigned_names_reads_literals_alone():
     assert assigned_names("a = f()") == assigned_names("print(1)") == assigned_names("a = (") == {}
 
 
+def selection(**changes):
+    values = {"source": "sample", "files": {}, "datasets": ("asqa", "qampari"), "n_questions": 40, "seed": 0}
+    return SimpleNamespace(**(values | changes))
+
+
 def test_rows_of_two_versions_of_a_file_never_share_a_name(tmp_path):
     one, two = tmp_path / "a.csv", tmp_path / "b.csv"
     one.write_text("1")
     two.write_text("2")
-    names = {run_name("sample", {"asqa": str(path)}, 40, 0) for path in (one, two)} | {run_name("sample", {}, 40, 0)}
+    names = {run_name(selection(files={"asqa": str(path)})) for path in (one, two)} | {run_name(selection())}
     assert len(names) == 3 and "sample-40q-seed0" in names
     shutil.copy(one, tmp_path / "c.csv")
-    assert run_name("sample", {"asqa": str(one)}, 40, 0) == run_name(
-        "sample", {"asqa": str(tmp_path / "c.csv")}, 40, 0
+    assert run_name(selection(files={"asqa": str(one)})) == run_name(
+        selection(files={"asqa": str(tmp_path / "c.csv")})
     )
 
 
-def test_a_file_that_is_not_there_is_named():
-    with pytest.raises(ValueError, match=r"no file data/local/none\.json; name it from the repository's root"):
-        params.local_file("data/local/none.json")
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"source": "data/x.csv"}, "source is sample or hub, not 'data/x.csv'; name a local file in files"),
+        ({"source": "../../escape"}, "source is sample or hub"),
+        ({"files": {"asqua": "x"}}, "files names 'asqua', which is not among datasets"),
+        ({"files": {"truthfulqa": "x"}}, "files names 'truthfulqa', which is not among datasets"),
+        ({"files": {"asqa": 5}}, "there is no file 5"),
+        (
+            {"files": {"asqa": "data/local/none.json"}},
+            r"no file 'data/local/none\.json'; name it from the repository",
+        ),
+        ({"datasets": ()}, "datasets must name at least one"),
+        ({"datasets": ("asqa", "asqa")}, "datasets must name at least one, each once"),
+        ({"designs": ()}, "designs must name at least one"),
+        ({"designs": ("C.v1", "C.v1")}, "designs must name at least one, each once"),
+        ({"judges": ("lexical", "lexical")}, "judges must name at least one, each once"),
+        ({"n_questions": 0}, "n_questions must be a number from 1 on, not 0"),
+        ({"n_questions": -3}, "n_questions must be"),
+        ({"seed": 10**300}, "seed must be a number"),
+        ({"live_calls": -1}, "live_calls must be a number from 0 on"),
+    ],
+)
+def test_values_that_select_nothing_or_something_else_are_refused(changes, line):
+    with pytest.raises(ValueError, match=line):
+        run_name(selection(**changes))
+
+
+@pytest.mark.parametrize("value", [{"asqa": "sk-test-0123456789abcdef"}, ["x", {"y": ["AIza0123456789abcdefghij"]}]])
+def test_a_key_deep_inside_a_parameter_is_refused(value):
+    with pytest.raises(ValueError, match="looks like a key"):
+        freeze({"files": value}, files=type(value))
 
 
 # Notebooks from outside.
@@ -161,6 +196,9 @@ def test_a_sweep_runs_every_point_once_keeps_failures_and_then_does_only_what_is
     assert first["no--1"] == first["1e3--1"] == "done"
     assert first["no--0"].startswith("failed: ZeroDivisionError") and len(first) == 4
     failed = nbformat.read(paths.SWEEPS / "g" / "no--0.failed.ipynb", as_version=4)
+    for path in (paths.SWEEPS / "g").iterdir():
+        text = path.read_text(encoding="utf-8")
+        assert str(paths.ROOT) not in text and str(paths.OUT) not in text, path
     assert any("ZeroDivisionError" in json.dumps(cell.get("outputs", [])) for cell in failed.cells)
     assert not list((paths.SWEEPS / "g").glob("*.part*"))
     second = {line["run"]: line["status"] for line in sweep(grid)}
@@ -177,6 +215,31 @@ def test_a_point_whose_parameters_changed_is_run_again(small, tmp_path):
     assert [line["status"] for line in lines] == ["done"]
 
 
+def test_a_point_is_run_again_when_the_judges_changed(small, tmp_path, monkeypatch):
+    grid = write(tmp_path / "g.yaml", {"notebook": "90-small", "grid": {"n": [1]}})
+    sweep(grid)
+    monkeypatch.setattr(paths, "JUDGES", write(tmp_path / "judges.yaml", {"lexical": {}}))
+    assert [line["status"] for line in sweep(grid)] == ["done"]
+
+
+def test_a_run_that_ends_in_any_way_does_not_end_the_sweep(small, tmp_path, monkeypatch):
+    def broken(name, out, values):
+        if values["n"] == 1:
+            raise RuntimeError(f"the kernel died in {paths.ROOT}/lib")
+
+    monkeypatch.setattr(sweeps, "run_notebook", broken)
+    grid = write(tmp_path / "g.yaml", {"notebook": "90-small", "grid": {"n": [1, 2]}})
+    (paths.SWEEPS / "g").mkdir(parents=True)
+    statuses = [line["status"] for line in sweep(grid)]
+    assert statuses == ["failed: RuntimeError: the kernel died in lib", "done"]
+
+
+def test_long_values_make_names_that_a_disk_takes_and_that_differ(small, tmp_path):
+    grid = {"notebook": "90-small", "grid": {"name": ["x" * 300, "x" * 299 + "y"]}}
+    names = [run.name for run in read_grid(write(tmp_path / "g.yaml", grid))]
+    assert len(set(names)) == 2 and max(map(len, names)) <= 120
+
+
 @pytest.mark.parametrize(
     ("spec", "line"),
     [
@@ -185,8 +248,14 @@ def test_a_point_whose_parameters_changed_is_run_again(small, tmp_path):
         ({"notebook": "90-small", "grid": {"n": 1}}, r"grid\.n must be a list"),
         ({"notebook": "90-small", "grid": {"m": [1]}}, "unknown parameter m"),
         ({"notebook": "90-small", "grid": {"n": ["1"]}}, "parameter n must be int"),
-        ({"notebook": "90-small", "grid": {"n": [1, 1]}}, "two points of the grid are the same"),
+        ({"notebook": "90-small", "grid": {"n": [1, 1]}}, "two points of the grid have the same name"),
         ({"notebook": "90-small", "grid": {"n": [1]}, "fixd": {}}, "a sweep has notebook and grid"),
+        ({"notebook": "90-small", "grid": ["n"]}, "grid and fixed hold"),
+        ({"notebook": "90-small", "grid": {"n": [1]}, "exclude": {"n": 1}}, "exclude is a list"),
+        ({"notebook": "90-small", "grid": {"n": [1]}, "exclude": [{"m": 1}]}, "matches no point of the grid"),
+        ({"notebook": "90-small", "grid": {"n": [1]}, "exclude": [{"n": 2}]}, "matches no point of the grid"),
+        ({"notebook": "90-small", "grid": {"n": [1]}, "fixed": {"n": 2}}, "n is both fixed and in the grid"),
+        ({"notebook": 20, "grid": {"n": [1]}}, "no notebook '20'"),
     ],
 )
 def test_a_bad_grid_is_refused_before_anything_runs(small, tmp_path, spec, line):
@@ -220,7 +289,9 @@ def test_common_parameters_reach_the_steps_that_declare_them_and_an_unknown_one_
         read_steps(steps, {"nam": "b"})
 
 
-@pytest.mark.parametrize("arguments", [[], ["sweep"], ["reproduce"], ["nothing", "x"], ["sweep", "none.yaml"]])
-def test_a_wrong_command_says_one_line_and_ends_with_2(arguments, capsys):
-    assert sweeps.main(arguments) == 2
+@pytest.mark.parametrize(
+    "arguments", [[], ["sweep"], ["reproduce"], ["nothing", "x"], ["sweep", "none.yaml"], ["reproduce", "none.yaml"]]
+)
+def test_a_wrong_command_says_one_line_and_ends_with_2(words, capsys):
+    assert sweeps.main(words.split()) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1

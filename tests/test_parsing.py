@@ -222,3 +222,8 @@ def test_a_megabyte_of_one_kind_is_read_in_bounded_time(kind):
     parsed = parse_reply(ENDLESS[kind])
     assert time.process_time() - start < 5
     assert_consistent(parsed)
+
+
+@pytest.mark.parametrize("text", [["verdict"], {"verdict": "supported"}, 7, b"x"])
+def test_what_is_no_text_is_empty_and_raises_nothing(text):
+    assert parse_reply(text).reason == "empty"

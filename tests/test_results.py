@@ -3,10 +3,12 @@
 import io
 import json
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from lib import expect, figures, findings, paths, results, tables
 
@@ -157,16 +159,42 @@ def test_cells_come_back_as_they_went_and_missing_ones_name_their_command(judged
     judged["model"] = "m-2026"
     written = results.write_cells("run", judged, {"parameters": {"seed": 0}})
     assert [path.name for path in written] == ["j.primary.asqa.C.v1.parquet", "j.primary.asqa.R.v1.parquet"]
-    back, missing = results.read_cells("run", ["j"], ["asqa"], ["C.v1", "R.v1"])
+    p = SimpleNamespace(
+        source="sample", files={}, n_questions=3, seed=1, datasets=("asqa",), designs=("C.v1", "R.v1"), judges=("j",)
+    )
+    back, missing = results.read_cells("run", p, ["j"])
     pd.testing.assert_frame_equal(back, judged)
     assert missing == []
     made = json.loads(written[0].with_suffix(".json").read_text(encoding="utf-8"))
     assert made["models that answered"] == ["m-2026"] and made["parameters"] == {"seed": 0}
     assert set(made["provenance"]) == set(results.provenance())
-    _, missing = results.read_cells("run", ["j", "k"], ["asqa"], ["C.v1"])
-    assert missing == ["asqa C.v1 by k: papermill notebooks/20-judge.ipynb out.ipynb -p judge k"]
-    with pytest.raises(ValueError, match="no judgments for the run other; make them first: .* -p judge j"):
-        results.read_cells("other", ["j"], ["asqa"], ["C.v1"])
+    (command,) = results.read_cells("run", p, ["j", "k"])[1]
+    assert command.startswith("2 cells by k: .venv/bin/papermill notebooks/20-judge.ipynb out.ipynb -y '")
+    given = yaml.safe_load(command.split("-y '")[1].removesuffix("'"))
+    assert given == {
+        "source": "sample",
+        "files": {},
+        "n_questions": 3,
+        "seed": 1,
+        "judge": "k",
+        "datasets": ["asqa"],
+        "designs": ["C.v1", "R.v1"],
+    }
+    assert results.read_cells("other", p, ["j"])[0].empty
+    # Neither other judges nor other designs overwrite a comparison.
+    names = [
+        results.comparison("run", p),
+        results.comparison("run", SimpleNamespace(**{**vars(p), "judges": ("k",)})),
+    ]
+    names.append(results.comparison("run", SimpleNamespace(**{**vars(p), "designs": results.PRIMARY})))
+    assert names == ["run--j--C.v1+R.v1", "run--k--C.v1+R.v1", "run--j"]
+
+
+def test_a_file_that_cannot_be_written_leaves_no_part_behind(tmp_path, monkeypatch):
+    (tmp_path / "x.csv").mkdir()
+    with pytest.raises(OSError):
+        results.write_bytes(tmp_path / "x.csv", b"data")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]
 
 
 def test_a_table_is_the_same_bytes_twice_and_leaves_no_part_behind(judged, tmp_path):

@@ -18,20 +18,20 @@ from packaging.utils import canonicalize_name
 from lib import paths, tables
 from lib.judges import load_judge
 from lib.labels import build_rows
+from lib.notebooks import notebooks
 from lib.params import assigned_names
 from lib.plan import Plan, judgments
 from lib.run import execute
 from lib.sources import DATASETS, load_questions, normalised
 from lib.store import Store
-from lib.sweeps import notebooks
 
 NOTEBOOKS = notebooks()
 # A module imports only from those before it.
 ORDER = [
     ["paths", "jsonish"],
-    ["exact", "params", "parsing", "readers", "resampling", "store", "results", "providers"],
-    ["hub", "prompts", "providers.openai", "providers.lexical", "sweeps", "expect"],
-    ["sources", "providers.local"],
+    ["exact", "params", "parsing", "readers", "resampling", "recorded", "providers"],
+    ["hub", "prompts", "providers.openai", "providers.lexical", "store", "results", "notebooks"],
+    ["sources", "providers.local", "sweeps", "expect"],
     ["judges"],
     ["labels", "stats"],
     ["plan"],
@@ -309,7 +309,7 @@ def test_readmes_table_of_notebooks_equals_the_files():
 
 def test_readmes_sample_table_is_the_one_that_the_notebooks_write():
     readme = (paths.ROOT / "README.md").read_text(encoding="utf-8")
-    table = paths.ROOT / "figures" / "sample-40q-seed0" / "table-02-accuracy.md"
+    table = paths.ROOT / "figures" / "sample-40q-seed0--smollm2+lexical" / "table-02-accuracy.md"
     assert table.read_text(encoding="utf-8").strip() in readme
 
 

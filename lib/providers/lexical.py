@@ -61,25 +61,29 @@ def answer(request: dict) -> Reply:
 
 
 def claims(text: str) -> list[str]:
-    """The pieces of a text between sentence ends, line ends, commas and semicolons that hold a content word."""
-    return [piece.strip() for piece in _CLAIM_END.split(text) if _words(piece)]
+    """The pieces of a text between sentence ends, line ends, commas and semicolons that hold a content word.
+
+    A text of function words alone ("No.") still says something: then all its pieces with a word count.
+    """
+    pieces = [piece.strip() for piece in _CLAIM_END.split(text)]
+    return [piece for piece in pieces if _all(piece) - _FUNCTION] or [piece for piece in pieces if _all(piece)]
 
 
-def _words(text: str) -> set[str]:
-    words = set(_WORD.findall(text.casefold()))
-    # A text of function words alone ("No.") still says something: then they count.
-    return words - _FUNCTION or words
+def _all(text: str) -> set[str]:
+    return set(_WORD.findall(text.casefold()))
 
 
-def _share(words: set[str], other: set[str]) -> float:
+def _share(text: str, other: set[str]) -> float:
+    """The share of a text's content words that are among `other`; of all its words if it has no content word."""
+    words = _all(text) - _FUNCTION or _all(text)
     return len(words & other) / len(words) if words else 0.0
 
 
 def _split(text: str, other: str) -> tuple[list[str], list[str]]:
-    other_words = _words(other)
+    other_words = _all(other)
     found, absent = [], []
     for claim in claims(text):
-        (found if _share(_words(claim), other_words) >= FOUND else absent).append(claim)
+        (found if _share(claim, other_words) >= FOUND else absent).append(claim)
     return found, absent
 
 
@@ -113,8 +117,7 @@ def _both_sides(reference: str, candidate: str):
 
 
 def _holistic(reference: str, candidate: str):
-    ours, theirs = _words(candidate), _words(reference)
-    grounded, covered = _share(ours, theirs), _share(theirs, ours)
+    grounded, covered = _share(candidate, _all(reference)), _share(reference, _all(candidate))
     share = min(grounded, covered)
     issues = [
         f"{name} {value:.0%}" for name, value in (("grounded", grounded), ("covered", covered)) if value < FOUND
@@ -123,7 +126,7 @@ def _holistic(reference: str, candidate: str):
 
 
 def _whole_candidate(reference: str, candidate: str):
-    share = _share(_words(candidate), _words(reference))
+    share = _share(candidate, _all(reference))
     supported = [candidate] if share >= FOUND else []
     lists = {"supported_claims": supported, "unsupported_claims": [], "contradicted_claims": []}
     return _by_share(share, share), share, lists

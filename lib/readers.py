@@ -137,7 +137,7 @@ def read_file(path: str | Path) -> Raw:
     text = _decoded(data, name)
     if not text.strip():
         raise ValueError(f"{name}: the file is empty; fetch it again")
-    if path.suffix in (".json", ".jsonl") or text.lstrip()[:1] in ("{", "["):
+    if path.suffix in (".json", ".jsonl") or (path.suffix != ".csv" and text.lstrip()[:1] in ("{", "[")):
         split, records = _json(text, name)
         return Raw(name, records, source | ({"split": split} if split else {}))
     return Raw(name, list(_csv(text, name)), source)
@@ -156,6 +156,7 @@ def _decoded(data: bytes, name: str) -> str:
 
 
 def _csv(text: str, name: str) -> Iterator[Record]:
+    csv.field_size_limit(2**31 - 1)  # its default of 128 KB refuses a long reference
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         rows = [(reader.line_num, row) for row in reader if row]
@@ -236,4 +237,7 @@ def _loaded(text: str, place: str) -> Any:
             raise ValueError(f"{place}: the key {twice!r} appears twice in one object; remove one")
         return found
 
-    return json.loads(text, object_pairs_hook=unique)
+    try:
+        return json.loads(text, object_pairs_hook=unique)
+    except RecursionError:
+        raise ValueError(f"{place}: nested too deep to be rows of a benchmark; check the file") from None

@@ -599,3 +599,26 @@ def test_the_two_asqa_layouts_agree_on_the_real_rows():
     original = load_questions("asqa", SHARED / "asqa/asqa_dev.original-layout-9rows.json")
     same = hub_fields[hub_fields["question_id"].isin(original["question_id"])].reset_index(drop=True)
     pd.testing.assert_frame_equal(same, original)
+
+
+def test_a_cell_longer_than_the_csv_modules_limit_is_read(tmp_path):
+    long = "word " * 40_000
+    path = tmp_path / "t.csv"
+    header = "Question,Best Answer,Correct Answers,Incorrect Answers"
+    path.write_text(f"{header}\nWhy?,{long},{long},Because.\n", encoding="utf-8")
+    assert load_questions("truthfulqa", path)["reference"].tolist() == [long.strip()]
+
+
+def test_json_that_is_nested_too_deep_is_refused_by_name(tmp_path):
+    path = tmp_path / "deep.json"
+    path.write_text("[" * 100_000, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"deep\.json.*nested too deep"):
+        load_questions("qampari", path)
+
+
+def test_a_csv_may_begin_with_a_bracket(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text(
+        "[note],Question,Best Answer,Correct Answers,Incorrect Answers\n,Why?,So.,So.,No.\n", encoding="utf-8"
+    )
+    assert load_questions("truthfulqa", path)["question"].tolist() == ["Why?"]

@@ -289,9 +289,7 @@ def test_common_parameters_reach_the_steps_that_declare_them_and_an_unknown_one_
         read_steps(steps, {"nam": "b"})
 
 
-@pytest.mark.parametrize(
-    "arguments", [[], ["sweep"], ["reproduce"], ["nothing", "x"], ["sweep", "none.yaml"], ["reproduce", "none.yaml"]]
-)
+@pytest.mark.parametrize("words", ["", "sweep", "reproduce", "nothing x", "sweep none.yaml", "reproduce none.yaml"])
 def test_a_wrong_command_says_one_line_and_ends_with_2(words, capsys):
     assert sweeps.main(words.split()) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1

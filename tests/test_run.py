@@ -488,12 +488,18 @@ asyncio.run(execute(plan, Store(sys.argv[2], recorded=())))
 """
 
 
+def in_a_process(plan, path):
+    """The command that executes a plan on a store in a process of its own."""
+    pickled = path.with_name("plan.pickle")
+    pd.to_pickle(plan, pickled)
+    return [sys.executable, "-c", _KILLED, str(pickled), str(path)]
+
+
 def test_kill_minus_nine_at_any_moment_loses_no_reply_and_asks_none_twice(rows, tmp_path):
     path = tmp_path / "calls.sqlite"
     with Loopback(delay=0.01) as server:
         plan = Plan(many(rows, 60), ("C.v1",), openai_judge(server, in_flight=8))
-        pd.to_pickle(plan, tmp_path / "plan.pickle")
-        command = [sys.executable, "-c", _KILLED, str(tmp_path / "plan.pickle"), str(path)]
+        command = in_a_process(plan, path)
         had: list[int] = []
         for enough in (20, 90, 150):
             process = subprocess.Popen(command)
@@ -521,8 +527,7 @@ def test_two_processes_at_once_ask_no_call_twice(rows, tmp_path):
     path = tmp_path / "calls.sqlite"
     with Loopback(delay=0.01) as server:
         plan = Plan(many(rows, 60), ("C.v1",), openai_judge(server, in_flight=4))
-        pd.to_pickle(plan, tmp_path / "plan.pickle")
-        command = [sys.executable, "-c", _KILLED, str(tmp_path / "plan.pickle"), str(path)]
+        command = in_a_process(plan, path)
         processes = [subprocess.Popen(command) for _ in range(2)]
         assert [process.wait(60) for process in processes] == [0, 0]
     assert set(server.asked.values()) == {1} and len(server.asked) == 240

@@ -98,8 +98,9 @@ def points(difference: float) -> str:
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """A table of texts as Markdown, nothing turned into a number on the way."""
-    return table.astype(str).to_markdown(index=False, disable_numparse=True)
+    """A table of texts as Markdown: nothing is turned into a number on the way, and what is missing stays empty."""
+    texts = table.astype(object).where(table.notna(), "").astype(str)
+    return texts.to_markdown(index=False, disable_numparse=True)
 
 
 def accuracy_markdown(table: pd.DataFrame) -> str:

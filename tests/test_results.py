@@ -93,6 +93,8 @@ def test_numbers_are_rendered_and_never_invented():
 def test_markdown_keeps_texts_that_look_like_numbers():
     text = tables.markdown(pd.DataFrame({"id": ["007", "1e5"], "p": ["<1e-300", "0.125"]}))
     assert "007" in text and "1e5" in text and "<1e-300" in text
+    missing = tables.markdown(pd.DataFrame({"rows": pd.array([3, None], dtype="Int64"), "b": ["None", "nan"]}))
+    assert [line.split("|")[1].strip() for line in missing.splitlines()[2:]] == ["3", ""] and "nan" in missing
 
 
 def test_paired_table_counts_wins_ties_and_marks_disagreement(judged):

@@ -78,9 +78,9 @@ def test_imports_then_parameters_then_the_freeze(notebook):
 
 
 def test_cells_are_few_and_short_and_each_is_introduced(notebook):
-    assert 20 <= len(notebook.cells) <= 60
+    assert 20 <= len(notebook.cells) <= 45
     lengths = [len(cell.source.splitlines()) for cell in code(notebook)[1:]]
-    assert max(lengths) <= 12
+    assert max(lengths) <= 10
     headings = [
         line
         for cell in notebook.cells

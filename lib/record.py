@@ -1,6 +1,6 @@
 """Ask the embedded judges about the sample data and write their replies to `data/recorded` (`make record`).
 
-A maintainer's command: about 1,200 calls, an hour on two cores. It goes through the store, so it can be stopped and
+A maintainer's command: 1,080 calls, over an hour on two cores. It goes through the store, so it can be stopped and
 goes on from there; what is recorded already is not asked again.
 """
 

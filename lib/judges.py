@@ -1,26 +1,31 @@
 """The registry of judges: `judges.yaml` read and checked, requests built, providers opened.
 
-A request is everything that can change a reply. What is not in it (a key, a port) cannot.
+A request is everything that can change a reply. What is not in it (a key, a port) cannot. What calls cost is
+`lib.cost`.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from ipaddress import ip_address
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import yaml
 
 from lib import paths
-from lib.params import looks_like_key
+from lib.entries import checked
 from lib.prompts import Prompt, render, reply_schema
 from lib.providers import Provider
+from lib.redact import guard_logs, remember
 
-OPENAI = "https://api.openai.com/v1"
-_NEEDS = {"local": {"model", "sha256"}, "lexical": {"model"}, "openai": {"model"}}
+_BASE_URL = {
+    "openai": "https://api.openai.com/v1",
+    "anthropic": "https://api.anthropic.com",
+    "google": "https://generativelanguage.googleapis.com",
+}
 
 
 @dataclass(frozen=True)
@@ -29,15 +34,19 @@ class Judge:
 
     `send` holds the parameters that go with each call; `structured` is `none` or `json_schema`, with
     `schema_bounds` for its lists and strings. `in_flight` bounds the calls under way. `key_env` names the
-    environment variable that holds the key. `servers`, `context` (tokens) and `sha256` are the embedded
-    model's, `base_url` that of an OpenAI-compatible server.
+    environment variable that holds the key. `base_url` is that of another server than the provider's own.
+    `servers`, `context` (tokens) and `sha256` are the embedded model's. `open_cap` is the output cap in tokens
+    that is sent where a provider requires one and `send` has none. `requests_per_minute` and `tokens_per_minute`
+    are kept below, 0 for no limit; `batch_calls` is the most calls in one batch. `price` holds dollars a million
+    tokens and the date on which they were read. `thinking_tokens` is what a call is thought to spend on reasoning,
+    for estimates only, until stored calls say it.
     """
 
     name: str
     provider: str
     model: str
     about: str = ""
-    base_url: str = OPENAI
+    base_url: str = ""
     key_env: str = ""
     sha256: str = ""
     servers: int = 1
@@ -46,13 +55,19 @@ class Judge:
     structured: str = "none"
     schema_bounds: dict = field(default_factory=dict)
     send: dict = field(default_factory=dict)
+    open_cap: int = 0
+    requests_per_minute: int = 0
+    tokens_per_minute: int = 0
+    batch_calls: int = 2000
+    price: dict = field(default_factory=dict)
+    thinking_tokens: int = 0
 
     @property
     def endpoint(self) -> str:
         """Where the call goes, as it stands in the call's key: no port and no machine for the embedded one."""
         if self.provider == "local":
             return f"embedded, 1 slot, 1 thread, context {self.context}, weights {self.sha256[:16]}"
-        return self.base_url.rstrip("/") if self.provider == "openai" else "in process"
+        return (self.base_url or _BASE_URL.get(self.provider, "in process")).rstrip("/")
 
     @property
     def free(self) -> bool:
@@ -61,20 +76,38 @@ class Judge:
 
     @property
     def runs_here(self) -> bool:
-        """True for a judge in this process: its calls cost no money."""
+        """True for a judge in this process."""
         return self.provider in ("local", "lexical")
+
+    @property
+    def costs_nothing(self) -> bool:
+        """True for a judge on this machine, in this process or behind a loopback address."""
+        host = urlsplit(self.base_url).hostname or ""
+        try:
+            return self.runs_here or host == "localhost" or ip_address(host).is_loopback
+        except ValueError:
+            return False
+
+    @property
+    def has_batches(self) -> bool:
+        """Whether the provider takes batches."""
+        return self.provider in _BASE_URL
+
+    @property
+    def output_cap(self) -> int | None:
+        """The output cap in tokens that `send` sets, None where the provider's default or `open_cap` holds."""
+        names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+        return next((self.send[name] for name in names if name in self.send), None)
 
     def request(self, prompt: Prompt, row: Mapping[str, object], repeat: int = 0) -> dict:
         """The request that asks this judge `prompt` about `row`, the `repeat`-th time. JSON types only."""
         params = dict(self.send)
         if self.provider == "lexical":
             params["design"] = prompt.design
+        if self.open_cap:
+            params.setdefault("max_tokens", self.open_cap)
         if self.structured == "json_schema":
-            schema = reply_schema(prompt, **self.schema_bounds)
-            params["response_format"] = {
-                "type": "json_schema",
-                "json_schema": {"name": "judgment", "strict": True, "schema": schema},
-            }
+            params |= _structured(self.provider, reply_schema(prompt, **self.schema_bounds))
         return {
             "provider": self.provider,
             "endpoint": self.endpoint,
@@ -86,7 +119,9 @@ class Judge:
 
     def settings(self) -> dict[str, str]:
         """What a reader should know of how this judge is asked, for a table."""
-        sent = ", ".join(f"{name} {value}" for name, value in self.send.items()) or "nothing beyond the messages"
+        sent = [f"{name} {value}" for name, value in self.send.items()]
+        if self.open_cap and self.output_cap is None:
+            sent.append(f"max_tokens {self.open_cap} (the provider requires a cap; this one is not meant to bind)")
         bounds = ", ".join(f"{name} {value}" for name, value in self.schema_bounds.items())
         schema = "none" if self.structured == "none" else self.structured + (f" ({bounds})" if bounds else "")
         return {
@@ -94,9 +129,19 @@ class Judge:
             "provider": self.provider,
             "model": self.model,
             "endpoint": self.endpoint,
-            "sent": sent,
+            "sent": ", ".join(sent) or "nothing beyond the messages",
             "structured output": schema,
         }
+
+
+def _structured(provider: str, schema: dict) -> dict:
+    """The parameters that hold a reply to a JSON schema."""
+    if provider == "anthropic":
+        return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
+    if provider == "google":
+        return {"response_mime_type": "application/json", "response_json_schema": schema}
+    form = {"name": "judgment", "strict": True, "schema": schema}
+    return {"response_format": {"type": "json_schema", "json_schema": form}}
 
 
 def load_judges(path: Path = paths.JUDGES) -> dict[str, Judge]:
@@ -108,7 +153,11 @@ def load_judges(path: Path = paths.JUDGES) -> dict[str, Judge]:
         raise ValueError(f"{shown} is no YAML: {' '.join(str(error).split())}") from None
     if not isinstance(entries, dict):
         raise ValueError(f"{shown}: expected one entry a judge, by name")
-    return {name: _judge(shown, name, entry) for name, entry in entries.items()}
+    kinds = {each.name: (each.type, each.default) for each in fields(Judge) if each.name != "name"}
+    return {
+        name: Judge(name=name, **checked(f"{shown}, judge {name}", name, entry, kinds))
+        for name, entry in entries.items()
+    }
 
 
 def load_judge(name: str, path: Path = paths.JUDGES) -> Judge:
@@ -132,42 +181,22 @@ def open_provider(judge: Judge) -> Provider:
         from lib.providers.local import Embedded
 
         return Embedded(judge.model, judge.sha256, judge.servers, judge.context)
+    key = os.environ.get(judge.key_env, "") if judge.key_env else "none"
+    if not key.strip():
+        raise ValueError(
+            f"judge {judge.name}: set the environment variable {judge.key_env} to your key (its entry in "
+            f"{paths.shown(paths.JUDGES)} names it as key_env)"
+        )
+    remember(key)
+    guard_logs()
+    if judge.provider == "anthropic":
+        from lib.providers.anthropic import AnthropicMessages
+
+        return AnthropicMessages(judge.endpoint, key)
+    if judge.provider == "google":
+        from lib.providers.google import Gemini
+
+        return Gemini(judge.endpoint, key)
     from lib.providers.openai import OpenAIChat
 
-    key = os.environ.get(judge.key_env, "") if judge.key_env else "none"
-    if not key:
-        raise ValueError(f"judge {judge.name}: set the environment variable {judge.key_env} to your key")
-    return OpenAIChat(judge.base_url, key)
-
-
-def _judge(shown: str, name: object, entry: object) -> Judge:
-    where = f"{shown}, judge {name}"
-    if not isinstance(name, str) or not re.fullmatch(r"[\w.-]+", name) or not isinstance(entry, dict):
-        raise ValueError(f"{where}: an entry is a name (letters, digits, . and -) with its fields below it")
-    if looks_like_key(entry) or not re.fullmatch(r"[A-Z][A-Z0-9_]*|", str(entry.get("key_env", ""))):
-        raise ValueError(f"{where}: a key stands in no file; key_env is the NAME of the variable that holds it")
-    known = {f.name: f.type for f in fields(Judge)}
-    for key, value in entry.items():
-        if key not in known or key == "name":
-            near = difflib.get_close_matches(str(key), known, n=1)
-            hint = f"; did you mean {near[0]}?" if near else f"; it may have {', '.join(list(known)[1:])}"
-            raise ValueError(f"{where}: unknown field {key!r}{hint}")
-        kind = {"str": str, "int": int, "dict": dict}[known[key]]
-        if not isinstance(value, kind) or isinstance(value, bool):
-            raise ValueError(f"{where}: {key} must be {kind.__name__}, not {value!r}")
-        if kind is int and value < 1:
-            raise ValueError(f"{where}: {key} must be at least 1, not {value}")
-    if entry.get("provider") not in _NEEDS:
-        raise ValueError(f"{where}: provider must be one of {', '.join(_NEEDS)}")
-    missing = _NEEDS[entry["provider"]] - set(entry)
-    if missing:
-        raise ValueError(f"{where}: {', '.join(sorted(missing))} is missing")
-    if entry.get("structured", "none") not in ("none", "json_schema"):
-        raise ValueError(f"{where}: structured must be none or json_schema, not {entry['structured']!r}")
-    if taken := {"model", "messages", "stream", "response_format"} & set(entry.get("send", {})):
-        raise ValueError(f"{where}: send cannot hold {', '.join(sorted(taken))}; they are made for each call")
-    if extra := set(entry.get("schema_bounds", {})) - {"list_items", "text_chars"}:
-        raise ValueError(f"{where}: schema_bounds has list_items and text_chars, not {', '.join(map(str, extra))}")
-    if re.search(r"@|\?", entry.get("base_url", "")):
-        raise ValueError(f"{where}: base_url cannot hold a user or a query, where keys would stand")
-    return Judge(name=name, **entry)
+    return OpenAIChat(judge.endpoint, key)

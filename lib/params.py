@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import difflib
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import make_dataclass
 from pathlib import Path
@@ -17,10 +16,9 @@ from types import GenericAlias
 import yaml
 
 from lib import paths
+from lib.redact import looks_like_key
 
 INJECTED = "# Parameters"
-# What a key of the providers looks like. A key in a parameter would be stored in the executed notebook.
-_KEY_SHAPE = re.compile(r"\b(sk-|AIza|xai-|gsk_|hf_)[\w-]{12,}")
 
 
 def freeze(namespace: Mapping[str, object], **types: type | GenericAlias):
@@ -54,15 +52,6 @@ def check_type(name: str, value: object, kind: type | GenericAlias) -> None:
     if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
         hint = {str: "; with papermill use -r, which keeps text as text", bool: "; with papermill use -y"}
         raise ValueError(f"parameter {name} must be {kind.__name__}, not {value!r}{hint.get(kind, '')}")
-
-
-def looks_like_key(value: object) -> bool:
-    """Whether a text of this value, however deep in lists and dicts, has the shape of a provider's key."""
-    if isinstance(value, dict):
-        return any(map(looks_like_key, [*value, *value.values()]))
-    if isinstance(value, list | tuple):
-        return any(map(looks_like_key, value))
-    return isinstance(value, str) and _KEY_SHAPE.search(value) is not None
 
 
 def _refuse_unknown(history: list[str], declared: set[str]) -> None:

@@ -18,7 +18,10 @@ from lib import paths
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A reply with its request. `request` is canonical JSON, `latency_s` seconds, `at` UTC in ISO form."""
+    """A reply with its request. `request` is canonical JSON, `latency_s` seconds, `at` UTC in ISO form.
+
+    `batch` is the provider's id of the batch that it came in, None if it was asked live.
+    """
 
     key: str
     request: str
@@ -33,6 +36,7 @@ class Stored:
     attempts: int | None
     sdk: str | None
     at: str | None
+    batch: str | None = None
     raw: str | None = None
 
 
@@ -73,7 +77,7 @@ def write_recorded(path: Path, calls: Iterable[Stored]) -> None:
     """Write calls as a recorded file: sorted by key, the same bytes for the same calls, put in place whole."""
     lines = []
     for call in sorted(calls, key=lambda call: call.key):
-        line = {name: getattr(call, name) for name in COLUMNS if name != "raw"}
+        line = {name: getattr(call, name) for name in COLUMNS if name not in ("raw", "batch")}
         lines.append(json.dumps(line, ensure_ascii=False) + "\n")
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(f".part{os.getpid()}")

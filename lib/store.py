@@ -18,8 +18,9 @@ from pathlib import Path
 
 from lib import paths
 from lib.recorded import COLUMNS, Stored, read_recorded
+from lib.redact import redact
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 # A claim of a process that cannot be looked up (another machine) is dead after this long without renewal.
 CLAIM_S = 300.0
 _CHUNK = 500
@@ -28,11 +29,22 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS calls (
   key TEXT PRIMARY KEY, request TEXT NOT NULL, text TEXT, finish_reason TEXT, model TEXT,
   tokens_in INTEGER, tokens_out INTEGER, tokens_reasoning INTEGER, tokens_cached INTEGER,
-  latency_s REAL, attempts INTEGER, sdk TEXT, at TEXT, raw TEXT);
-CREATE TABLE IF NOT EXISTS failures (key TEXT NOT NULL, request TEXT NOT NULL, error TEXT, kind TEXT, at TEXT);
+  latency_s REAL, attempts INTEGER, sdk TEXT, at TEXT, raw TEXT, batch TEXT);
+CREATE TABLE IF NOT EXISTS failures (
+  key TEXT NOT NULL, request TEXT NOT NULL, error TEXT, kind TEXT, at TEXT, attempts INTEGER);
 CREATE INDEX IF NOT EXISTS failures_key ON failures (key);
 CREATE TABLE IF NOT EXISTS claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL, renewed REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS batches (
+  id TEXT PRIMARY KEY, judge TEXT NOT NULL, provider TEXT NOT NULL, endpoint TEXT NOT NULL, wire TEXT,
+  state TEXT NOT NULL, n INTEGER NOT NULL, owner TEXT NOT NULL, since REAL NOT NULL, note TEXT);
+CREATE TABLE IF NOT EXISTS batch_calls (batch TEXT NOT NULL, key TEXT NOT NULL, request TEXT NOT NULL,
+  PRIMARY KEY (batch, key)) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS batch_calls_key ON batch_calls (key)
 """
+# What a store of version 1 lacks.
+_FROM_1 = ("ALTER TABLE calls ADD COLUMN batch TEXT", "ALTER TABLE failures ADD COLUMN attempts INTEGER")
+# States of a batch whose calls are paid for or may be, and have no reply here yet.
+OPEN = ("submitting", "open")
 
 
 _INSERT = f"INSERT OR IGNORE INTO calls ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
@@ -61,18 +73,25 @@ class Store:
             raise ValueError(f"{paths.shown(path)} {error}") from None
 
     def _prepare(self) -> None:
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if version not in (0, SCHEMA_VERSION):
-            raise ValueError(f"has store version {version}, this code reads {SCHEMA_VERSION}")
-        if version == 0 and self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-            raise ValueError("is another program's database, not a store of replies; name another file")
+        self._version()
         self._db.execute("PRAGMA journal_mode=WAL")
         # A reply is paid for: it is on the disk, not only handed to the system, before it counts as arrived.
         self._db.execute("PRAGMA synchronous=FULL")
-        with self._transaction():
+        with self.transaction():
+            for statement in _FROM_1 if self._version() == 1 else ():
+                self._db.execute(statement)
             for statement in _TABLES.split(";"):
                 self._db.execute(statement)
             self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+    def _version(self) -> int:
+        """The file's version, 0 for a new one. Raises ValueError for a file that must not be touched."""
+        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if version not in (0, 1, SCHEMA_VERSION):
+            raise ValueError(f"has store version {version}, this code reads {SCHEMA_VERSION}")
+        if version == 0 and self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            raise ValueError("is another program's database, not a store of replies; name another file")
+        return version
 
     def close(self) -> None:
         """Give up this process's claims and the file."""
@@ -84,7 +103,7 @@ class Store:
         keys = list(dict.fromkeys(keys))
         columns = ", ".join(COLUMNS[:-1])
         found = {
-            row[0]: Stored(*row) for row in self._select(f"SELECT {columns} FROM calls WHERE key IN ({{}})", keys)
+            row[0]: Stored(*row) for row in self.select(f"SELECT {columns} FROM calls WHERE key IN ({{}})", keys)
         }
         for key in keys:
             if key not in found and key in self._recorded:
@@ -95,39 +114,47 @@ class Store:
         """For each key that has a reply: `store` or `recorded`."""
         keys = list(dict.fromkeys(keys))
         found = {key: "recorded" for key in keys if key in self._recorded}
-        return found | {row[0]: "store" for row in self._select("SELECT key FROM calls WHERE key IN ({})", keys)}
+        return found | {row[0]: "store" for row in self.select("SELECT key FROM calls WHERE key IN ({})", keys)}
 
     def put(self, calls: Sequence[Stored]) -> None:
         """Commit replies, all or none, and end their claims. A key that has a reply keeps its first one."""
-        with self._transaction():
-            self._db.executemany(_INSERT, [tuple(map(_bindable, astuple(call))) for call in calls])
-            self._db.executemany("DELETE FROM claims WHERE key = ?", [(call.key,) for call in calls])
+        with self.transaction():
+            self.add(calls)
 
-    def put_failure(self, key: str, request: str, error: str, kind: str) -> None:
+    def put_failure(self, key: str, request: str, error: str, kind: str, attempts: int = 1) -> None:
         """Keep a call's failure beside the replies and end its claim, so that it is asked again.
 
-        `request` is canonical JSON.
+        `request` is canonical JSON. Keys are taken out of the error, whoever wrote it.
         """
-        with self._transaction():
-            self._db.execute(
-                "INSERT INTO failures VALUES (?, ?, ?, ?, ?)", (key, request, _bindable(error), kind, now())
-            )
-            self._db.execute("DELETE FROM claims WHERE key = ?", (key,))
+        with self.transaction():
+            self.add_failure(key, request, error, kind, attempts)
+
+    def add(self, calls: Sequence[Stored]) -> None:
+        """`put` inside a transaction that the caller holds."""
+        self._db.executemany(_INSERT, [tuple(map(_bindable, astuple(call))) for call in calls])
+        self._db.executemany("DELETE FROM claims WHERE key = ?", [(call.key,) for call in calls])
+
+    def add_failure(self, key: str, request: str, error: str, kind: str, attempts: int = 1) -> None:
+        """`put_failure` inside a transaction that the caller holds."""
+        values = (key, request, _bindable(redact(error)), kind, now(), attempts)
+        self._db.execute("INSERT INTO failures VALUES (?, ?, ?, ?, ?, ?)", values)
+        self._db.execute("DELETE FROM claims WHERE key = ?", (key,))
 
     def failures(self, keys: Iterable[str]) -> dict[str, str]:
         """The last error of each key that has one."""
         query = "SELECT key, error FROM failures WHERE key IN ({}) ORDER BY rowid"
-        return dict(self._select(query, list(dict.fromkeys(keys))))
+        return dict(self.select(query, list(dict.fromkeys(keys))))
 
     def claim(self, keys: Sequence[str]) -> set[str]:
         """Claim calls before asking them; returns those now this process's.
 
-        A call with a reply, or claimed by a living process, is not given.
+        A call with a reply, in a batch without results yet, or claimed by a living process, is not given.
         """
-        with self._transaction():
-            taken = {row[0] for row in self._select("SELECT key FROM calls WHERE key IN ({})", keys)}
-            for key, owner, renewed in self._select("SELECT * FROM claims WHERE key IN ({})", keys):
-                if owner != self._owner and _alive(owner, renewed):
+        with self.transaction():
+            taken = {row[0] for row in self.select("SELECT key FROM calls WHERE key IN ({})", keys)}
+            taken |= self.in_batches(keys)
+            for key, owner, renewed in self.select("SELECT * FROM claims WHERE key IN ({})", keys):
+                if owner != self._owner and alive(owner, renewed):
                     taken.add(key)
             mine = [key for key in keys if key not in taken]
             self._db.executemany(
@@ -135,6 +162,19 @@ class Store:
                 [(key, self._owner, time.time()) for key in mine],
             )
         return set(mine)
+
+    def in_batches(self, keys: Iterable[str]) -> set[str]:
+        """Those of the keys that a provider has in a batch, or may have, and whose results are not collected."""
+        query = f"""SELECT key FROM batch_calls JOIN batches ON batches.id = batch_calls.batch
+            WHERE state IN {OPEN} AND key IN ({{}})"""
+        return {row[0] for row in self.select(query, list(dict.fromkeys(keys)))}
+
+    def latest(self, provider: str, model: str, n: int = 2000) -> list[Stored]:
+        """The newest replies of a model, at most `n`, for what its calls use. Looks at the last 10 n of the store."""
+        columns = ", ".join(COLUMNS[:-1])
+        query = f"""SELECT * FROM (SELECT {columns} FROM calls ORDER BY rowid DESC LIMIT {10 * n})
+            WHERE json_extract(request, '$.model') = ? AND json_extract(request, '$.provider') = ? LIMIT {n}"""
+        return [Stored(*row) for row in self._db.execute(query, (model, provider))]
 
     def renew(self) -> None:
         """Say that this process still works on its claims."""
@@ -144,10 +184,20 @@ class Store:
         """End all claims of this process, so that others need not wait for them."""
         self._db.execute("DELETE FROM claims WHERE owner = ?", (self._owner,))
 
+    @property
+    def owner(self) -> str:
+        """This process's name in claims and batches."""
+        return self._owner
+
     def __len__(self) -> int:
         return self._db.execute("SELECT count(*) FROM calls").fetchone()[0]
 
-    def _select(self, query: str, keys: Sequence[str]) -> list[tuple]:
+    def execute(self, statement: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        """One statement of those that work beside the replies (`lib.ledger`)."""
+        return self._db.execute(statement, values)
+
+    def select(self, query: str, keys: Sequence[str]) -> list[tuple]:
+        """The rows of a query with `{}` where a list of keys stands, a part of the keys at a time."""
         rows: list[tuple] = []
         for start in range(0, len(keys), _CHUNK):
             part = keys[start : start + _CHUNK]
@@ -155,7 +205,8 @@ class Store:
         return rows
 
     @contextmanager
-    def _transaction(self):
+    def transaction(self):
+        """All that is done inside is committed together, or none of it. Other writers wait."""
         # IMMEDIATE takes the write lock at once: two writers wait for each other instead of failing half way.
         self._db.execute("BEGIN IMMEDIATE")
         try:
@@ -189,7 +240,8 @@ def _started(pid: int) -> float | None:
         return None
 
 
-def _alive(owner: str, renewed: float) -> bool:
+def alive(owner: str, renewed: float) -> bool:
+    """Whether the process behind an owner's name still runs; on another machine, whether it renewed lately."""
     host, pid, started, _ = owner.split(":")
     if host == _HOST:
         # However long it has been silent: a process that is stopped or on a slow disk still has its calls.

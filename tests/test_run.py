@@ -12,7 +12,7 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from lib import run
+from lib import attempts, engine
 from lib.judges import Judge
 from lib.parsing import REASONS
 from lib.plan import CHUNK, Plan, judged_chunks, judgments, survey
@@ -55,8 +55,8 @@ def store(tmp_path):
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr(run, "_wait", lambda state: 0)
-    monkeypatch.setattr(run, "_HELD_S", 0.05)
+    monkeypatch.setattr(attempts, "_wait", lambda state: 0)
+    monkeypatch.setattr(engine, "_HELD_S", 0.05)
 
 
 def go(plan, store, provider=None, **named):
@@ -142,9 +142,9 @@ def test_a_fatal_failure_stops_the_run_and_keeps_what_had_arrived(rows, store):
 
 def test_a_server_that_is_gone_stops_the_run_instead_of_failing_every_call(rows, store):
     fake = Fake(lambda number: CallError("connection refused", "transient"))
-    with pytest.raises(CallError, match=rf"last {run.GIVE_UP} calls failed.*connection refused"):
+    with pytest.raises(CallError, match=rf"last {engine.GIVE_UP} calls failed.*connection refused"):
         go(Plan(many(rows, 50), ("C.v1",), JUDGE), store, fake)
-    assert len(fake.asked) <= (run.GIVE_UP + JUDGE.in_flight) * run.ATTEMPTS
+    assert len(fake.asked) <= (engine.GIVE_UP + JUDGE.in_flight) * attempts.ATTEMPTS
 
 
 def test_a_store_that_cannot_be_written_stops_the_run_with_its_error(rows, store, monkeypatch):
@@ -168,13 +168,13 @@ def test_a_fault_of_an_adapter_is_one_calls_failure_and_the_others_are_kept(rows
 
 def test_an_adapter_that_always_breaks_stops_the_run(rows, store):
     fake = Fake(lambda number: RuntimeError("odd"))
-    with pytest.raises(CallError, match=f"last {run.GIVE_UP} calls failed.*odd"):
+    with pytest.raises(CallError, match=f"last {engine.GIVE_UP} calls failed.*odd"):
         go(Plan(many(rows, 20), ("C.v1",), JUDGE), store, fake)
-    assert len(fake.asked) < run.GIVE_UP + JUDGE.in_flight
+    assert len(fake.asked) < engine.GIVE_UP + JUDGE.in_flight
 
 
 def test_a_call_that_never_answers_is_given_up_and_asked_again(rows, store, monkeypatch):
-    monkeypatch.setattr(run, "ATTEMPT_S", 0.2)
+    monkeypatch.setattr(attempts, "ATTEMPT_S", 0.2)
 
     class Hangs(Fake):
         async def ask(self, request):

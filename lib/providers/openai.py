@@ -1,31 +1,33 @@
-"""Any server that speaks OpenAI's chat completions, through the official SDK: vLLM, Ollama, llama.cpp, OpenAI.
+"""OpenAI, and any server that speaks its chat completions (vLLM, Ollama, llama.cpp), through the official SDK.
 
-A pure translation. The SDK's own retries are off: `lib.run` holds the one retry policy.
+A pure translation, live and in batches. The SDK's own retries are off: `lib.run` holds the one retry policy.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable
+from collections.abc import Sequence
+from contextlib import contextmanager
 
 import openai
 
-from lib.providers import CallError, Reply
+from lib.providers import TIMEOUT_S, BatchState, CallError, Reply
+from lib.providers.bodies import as_count, as_dict, as_text, load, no_reply, status_error
+from lib.redact import redact, without_keys
 
-# One attempt. `lib.run` bounds all the attempts of a call together.
-TIMEOUT_S = 300.0
-# A finish reason that says the provider withheld the answer.
-_WITHHELD = {"content_filter": "refused"}
+_WHY = {"content_filter": "blocked:content_filter"}
+_RUNNING = {"validating", "in_progress", "finalizing", "cancelling"}
 
 
 class OpenAIChat:
     """Chat completions at `base_url`. `api_key` goes to the SDK, and is taken out of all that comes back."""
 
     sdk = f"openai {openai.__version__}"
+    # The API takes 50,000 lines and 200 MB a batch.
+    most_calls, most_bytes = 50_000, 190_000_000
 
     def __init__(self, base_url: str, api_key: str):
-        self._url, self._clean = base_url, _cleaner(api_key)
+        self._url = base_url
         self._client = openai.AsyncOpenAI(
             base_url=base_url,
             api_key=api_key,
@@ -37,48 +39,81 @@ class OpenAIChat:
 
     async def ask(self, request: dict) -> Reply:
         """One chat completion. Raises CallError."""
-        body = {"model": request["model"], "messages": request["messages"], **request["params"]}
-        try:
+        with self._errors(request["params"]):
             # The SDK's own method for bodies that it does not model: what is stored as sent is what was sent, and
             # the body comes back as it came. Its typed method would spend most of a call's time on conversions.
-            raw = await self._client.post("/chat/completions", body=body, cast_to=str)
-        except openai.APIStatusError as error:
-            raise self._status_error(error) from None
-        except openai.APIConnectionError as error:
-            cause = error.__cause__ or error
-            message = f"{self._url} gave no answer: {type(cause).__name__} {cause}"
-            raise CallError(self._clean(message), "transient") from None
-        return read_completion(self._clean(raw))
+            raw = await self._client.post("/chat/completions", body=_body(request), cast_to=str)
+        return read_completion(without_keys(raw))
 
     async def close(self) -> None:
         await self._client.close()
 
-    def _status_error(self, error: openai.APIStatusError) -> CallError:
-        status, text = error.status_code, self._clean(str(error))
-        message = f"HTTP {status}: {text[:500]}"
-        if status in (408, 409, 429) or status >= 500:
-            return CallError(message, "transient", _seconds(error.response.headers.get("retry-after", "")))
-        if status in (400, 413, 422) and not _NAMES_A_SETTING.search(text):
-            return CallError(message, "row")
-        return CallError(message, "fatal")
+    async def submit(self, tag: str, calls: Sequence[tuple[str, dict]]) -> str:
+        """One batch of chat completions: a file, then the batch that names it."""
+        lines = [
+            json.dumps({"custom_id": wire, "method": "POST", "url": "/v1/chat/completions", "body": _body(request)})
+            for wire, request in calls
+        ]
+        with self._errors(calls[0][1]["params"]):
+            try:
+                file = await self._client.files.create(
+                    file=(f"{tag}.jsonl", "\n".join(lines).encode()), purpose="batch"
+                )
+            except (openai.APIConnectionError, openai.InternalServerError) as error:
+                # Without its file there is no batch that could have been taken.
+                raise CallError(f"the batch's file was not taken: {redact(str(error))}", "row") from None
+            batch = await self._client.batches.create(
+                input_file_id=file.id,
+                endpoint="/v1/chat/completions",
+                completion_window="24h",
+                metadata={"judge_designs": tag},
+            )
+        return batch.id
 
-
-def _cleaner(key: str) -> Callable[[str], str]:
-    """Takes the key out of a text: a server may echo the header that carries it."""
-    return lambda text: text.replace(key, "[key]") if len(key) > 7 else text
-
-
-# A 400 about a parameter or the model will be the same for every row; one about this row's text will not.
-_NAMES_A_SETTING = re.compile(
-    r"param(?!': None|\": null)|model\b|unrecognized|unsupported value|api key", re.IGNORECASE
-)
-
-
-def _seconds(text: str) -> float | None:
-    try:
-        return max(0.0, float(text))
-    except ValueError:
+    async def find(self, tag: str, ids: set[str], since: float) -> str | None:
+        """The batch whose metadata holds the tag."""
+        with self._errors():
+            async for batch in self._client.batches.list(limit=100):
+                if (batch.metadata or {}).get("judge_designs") == tag:
+                    return batch.id
+                # Newest first; an hour for clocks that differ.
+                if (batch.created_at or 0) < since - 3600:
+                    return None
         return None
+
+    async def poll(self, batch: str) -> BatchState:
+        """Where a batch stands."""
+        with self._errors():
+            found = await self._client.batches.retrieve(batch)
+        counts = found.request_counts
+        done = (counts.completed + counts.failed) if counts else 0
+        errors = (found.errors.data if found.errors else None) or []
+        note = redact("; ".join(filter(None, (f"{each.code}: {each.message}" for each in errors))))
+        if found.status in _RUNNING:
+            return BatchState("running", done)
+        if found.output_file_id or found.error_file_id:
+            return BatchState("ended", done, found.status == "completed", note or found.status)
+        return BatchState("failed", done, False, note or f"{found.status} without an output or an error file")
+
+    async def lines(self, batch: str) -> list[tuple[str, Reply | CallError]]:
+        """The lines of the output file and of the error file."""
+        with self._errors():
+            found = await self._client.batches.retrieve(batch)
+            files = filter(None, (found.output_file_id, found.error_file_id))
+            texts = [(await self._client.files.content(file)).text for file in files]
+        return [read_line(line) for text in texts for line in text.splitlines() if line.strip()]
+
+    @contextmanager
+    def _errors(self, params: dict | None = None):
+        """The SDK's errors as CallError."""
+        try:
+            yield
+        except openai.APIStatusError as error:
+            raise status_error(error.status_code, error.response.text, error.response.headers, params or ()) from None
+        except openai.APIConnectionError as error:
+            cause = error.__cause__ or error
+            message = redact(f"{self._url} gave no answer: {type(cause).__name__} {cause}")
+            raise CallError(message, "transient") from None
 
 
 def read_completion(raw: str) -> Reply:
@@ -87,46 +122,51 @@ def read_completion(raw: str) -> Reply:
     Raises CallError where the body is no completion at all. A part of the wrong type is unknown, not an error:
     the call was answered, and its body is kept.
     """
-    try:
-        body = json.loads(raw)
-    except (ValueError, RecursionError):
-        raise CallError(f"the server answered no JSON: {raw[:80]!r}", "transient") from None
-    if not isinstance(body, dict) or not isinstance(body.get("choices"), list):
-        raise CallError(f"the server answered no chat completion: {raw[:200]!r}", "transient")
-    choices, usage = body["choices"], _dict(body.get("usage"))
-    choice = _dict(choices[0]) if choices else {}
-    message, finish = _dict(choice.get("message")), _text(choice.get("finish_reason"))
+    body = load(raw)
+    if not isinstance(body.get("choices"), list):
+        raise no_reply(raw, "chat completion", ())
+    choices, usage = body["choices"], as_dict(body.get("usage"))
+    choice = as_dict(choices[0]) if choices else {}
+    message, finish = as_dict(choice.get("message")), as_text(choice.get("finish_reason"))
+    finish = "refused" if message.get("refusal") else _WHY.get(finish, finish)
     return Reply(
         text=_content(message.get("content")),
-        finish_reason="refused"
-        if message.get("refusal")
-        else _WITHHELD.get(finish, finish)
-        if choices
-        else "no choices",
-        model=_text(body.get("model")) or "",
-        tokens_in=_count(usage.get("prompt_tokens")),
-        tokens_out=_count(usage.get("completion_tokens")),
-        tokens_reasoning=_count(_dict(usage.get("completion_tokens_details")).get("reasoning_tokens")),
-        tokens_cached=_count(_dict(usage.get("prompt_tokens_details")).get("cached_tokens")),
+        finish_reason=finish if choices else "no choices",
+        model=as_text(body.get("model")) or "",
+        tokens_in=as_count(usage.get("prompt_tokens")),
+        tokens_out=as_count(usage.get("completion_tokens")),
+        tokens_reasoning=as_count(as_dict(usage.get("completion_tokens_details")).get("reasoning_tokens")),
+        tokens_cached=as_count(as_dict(usage.get("prompt_tokens_details")).get("cached_tokens")),
         raw=raw,
     )
 
 
-def _dict(value: object) -> dict:
-    return value if isinstance(value, dict) else {}
+def read_line(line: str) -> tuple[str, Reply | CallError]:
+    """One line of a batch's files: its wire id, and the reply or the error, also where `error` is null."""
+    found = load(line)
+    wire, error = as_text(found.get("custom_id")) or "", as_dict(found.get("error"))
+    response = as_dict(found.get("response"))
+    body, status = response.get("body"), as_count(response.get("status_code"))
+    raw = without_keys(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False))
+    if error:
+        gone = error.get("code") in ("batch_expired", "batch_cancelled")
+        said = f"{error.get('code')}: {error.get('message')}"
+        return wire, CallError(redact(f"batch line: {said}"), "transient" if gone else "row")
+    if status is None or status >= 400:
+        return wire, status_error(status or 500, raw, {}, ())
+    try:
+        return wire, read_completion(raw)
+    except CallError as unread:
+        return wire, unread
 
 
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
+def _body(request: dict) -> dict:
+    return {"model": request["model"], "messages": request["messages"], **request["params"]}
 
 
 def _content(value: object) -> str | None:
     """The text of a message: a string, or the text parts of a list joined."""
     if isinstance(value, list):
-        parts = [_text(_dict(part).get("text")) for part in value if _dict(part).get("type") == "text"]
+        parts = [as_text(as_dict(part).get("text")) for part in value if as_dict(part).get("type") == "text"]
         return "".join(filter(None, parts)) or None
-    return _text(value)
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
+    return as_text(value)

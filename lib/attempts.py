@@ -1,0 +1,81 @@
+"""One call with all its attempts: the one retry policy, for every judge.
+
+What is transient is asked again after a wait that grows and is drawn at random, or after what the provider asks for.
+A clock bounds all the attempts together. Nothing is asked again because of what a reply says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+import tenacity
+
+from lib.pace import Pace
+from lib.providers import CallError, Provider, Reply
+
+# Attempts of a call that fails, and of one that the provider puts off because there are too many.
+ATTEMPTS, PUT_OFF = 5, 20
+# One attempt; all the attempts of a call with their waits; and the longest wait that a provider may ask for before
+# the run stops to be resumed. Seconds.
+ATTEMPT_S, CALL_S, LONGEST_WAIT_S = 330.0, 900.0, 120.0
+
+
+@dataclass
+class Tried:
+    """How often a call was tried, and for how long since the first attempt began, in seconds."""
+
+    attempts: int = 0
+    began: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.began if self.attempts else 0.0
+
+
+async def ask(provider: Provider, request: dict, pace: Pace, tokens: float, tried: Tried) -> Reply:
+    """The reply to a request that will use about so many tokens; `tried` counts along. Raises CallError."""
+    async for attempt in tenacity.AsyncRetrying(
+        retry=tenacity.retry_if_exception(lambda error: getattr(error, "kind", "") == "transient"),
+        wait=_wait,
+        stop=lambda state: _enough(state, tried),
+        reraise=True,
+    ):
+        with attempt:
+            reply = await _attempt(provider, request, pace, tokens, tried)
+    return reply
+
+
+async def _attempt(provider: Provider, request: dict, pace: Pace, tokens: float, tried: Tried) -> Reply:
+    async with pace.turn(tokens) as began:
+        tried.began = tried.began or began
+        tried.attempts += 1
+        bound = max(1.0, min(ATTEMPT_S, CALL_S - tried.seconds))
+        try:
+            async with asyncio.timeout(bound):
+                reply = await provider.ask(request)
+        except TimeoutError:
+            raise CallError(f"no whole answer within {bound:.0f} s", "transient") from None
+        except CallError as error:
+            if error.slow:
+                pace.too_much(began, error.retry_after)
+            if (error.retry_after or 0) > LONGEST_WAIT_S:
+                message = f"the provider asks to wait {error.retry_after:.0f} s; run again then ({error})"
+                raise CallError(message, "fatal") from None
+            raise
+    pace.answered()
+    return reply
+
+
+def _enough(state: tenacity.RetryCallState, tried: Tried) -> bool:
+    put_off = getattr(state.outcome.exception(), "slow", False)
+    return tried.attempts >= (PUT_OFF if put_off else ATTEMPTS) or tried.seconds + state.upcoming_sleep >= CALL_S
+
+
+_backoff = tenacity.wait_random_exponential(multiplier=0.5, max=30)
+
+
+def _wait(state: tenacity.RetryCallState) -> float:
+    error = state.outcome.exception()
+    return max(_backoff(state), getattr(error, "retry_after", None) or 0.0)

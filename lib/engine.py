@@ -1,0 +1,236 @@
+"""The workers of a run, and the one writer that commits what arrives. `lib.run` decides what is asked.
+
+A reply counts once it is committed. How one call is tried is `lib.attempts`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import tempfile
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+from tqdm import tqdm
+
+from lib.attempts import Tried, ask
+from lib.budget import Budget
+from lib.cost import Expected
+from lib.pace import Pace
+from lib.parsing import parse_reply
+from lib.plan import Call, Plan, chunks
+from lib.providers import CallError, Provider
+from lib.recorded import Stored, write_recorded
+from lib.store import Store, now
+
+# So many calls in a row without one reply: the server is gone, and the rest would only wait for nothing.
+GIVE_UP = 8
+_RENEW_S = 15.0
+# Between two looks at what another process holds.
+_HELD_S = 1.0
+
+
+class Engine:
+    """Workers that ask, and one writer that commits what has arrived, many replies to one transaction."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        store: Store,
+        provider: Provider,
+        missing: set[str],
+        limit: int | None,
+        max_usd: float | None,
+    ):
+        self._plan, self._store, self._provider, self._missing = plan, store, provider, missing
+        self._limit = len(missing) if limit is None else min(limit, len(missing))
+        self._batch = 2 * plan.judge.in_flight
+        self._ready: asyncio.Queue[Call | None] = asyncio.Queue(maxsize=plan.judge.in_flight)
+        self._arrived: list[Stored] = []
+        self._wake, self._committed = asyncio.Event(), asyncio.Event()
+        self._fatal: Exception | None = None
+        self._expected = Expected(plan.judge, store)
+        self._pace = Pace(plan.judge)
+        self.budget = Budget(plan.judge, self._expected, max_usd)
+        self.answered = self.failed = self._in_a_row = 0
+        self.stopped = ""
+        self._unjudged: Counter[str] = Counter()
+        self._bar = tqdm(total=self._limit, desc=f"{plan.judge.name} {plan.condition}", unit="call")
+
+    async def run(self) -> None:
+        tasks = [asyncio.create_task(step) for step in (self._ask_all(), self._write(), self._renew())]
+        try:
+            # The writer and the renewal never end: the first to end is the work done, or one that broke.
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            # A stop between arrival and commit must not lose what has arrived.
+            try:
+                self._commit()
+            except (sqlite3.Error, OSError) as error:
+                self._spill(error)
+            self._bar.close()
+        if self._fatal:
+            raise self._fatal
+
+    @property
+    def _ending(self) -> bool:
+        return self._fatal is not None or bool(self.stopped)
+
+    async def _ask_all(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._plan.judge.in_flight):
+                group.create_task(self._work())
+            await self._feed()
+            for _ in range(self._plan.judge.in_flight):
+                await self._ready.put(None)
+
+    async def _feed(self) -> None:
+        """Claim missing calls and hand them to the workers; go back for those that another process held."""
+        given: set[str] = set()
+        held = [call async for call in self._hand_out(chunks(self._plan), given)]
+        while held and len(given) < self._limit and not self._ending:
+            await asyncio.sleep(_HELD_S)
+            keys = [call.key for call in held]
+            self._missing -= self._store.where(keys).keys() | self._store.in_batches(keys)
+            held = [call async for call in self._hand_out(chunks(held), given)]
+
+    async def _hand_out(self, parts: Iterator[list[Call]], given: set[str]) -> AsyncIterator[Call]:
+        """Put what can be claimed before the workers; yield the calls that another process holds."""
+        for part in parts:
+            open_calls = {call.key: call for call in part if call.key in self._missing and call.key not in given}
+            wanted = list(open_calls.values())
+            # Few at a time, so that a second process finds work too.
+            for start in range(0, len(wanted), self._batch):
+                batch = wanted[start : start + self._batch][: self._limit - len(given)]
+                mine = self._claim([call.key for call in batch])
+                given |= mine
+                for call in batch:
+                    if self._ending:
+                        return
+                    if call.key in mine:
+                        await self._ready.put(call)
+                    else:
+                        yield call
+
+    def _claim(self, keys: list[str]) -> set[str]:
+        return set(keys) if self._plan.judge.free else self._store.claim(keys)
+
+    async def _work(self) -> None:
+        while (call := await self._ready.get()) is not None:
+            if self._ending:
+                continue
+            amount = await self.budget.reserve(call)
+            if amount is None:
+                self.stopped = self.stopped or "the next call may not fit into max_usd any more"
+                continue
+            if self._ending:
+                continue
+            stored = await self._ask(call)
+            await self.budget.settle(amount, stored)
+            if stored is not None:
+                self._arrived.append(stored)
+                self._wake.set()
+                # Under way until it is on the disk: so a kill loses no more than the calls that may be in flight.
+                await self._committed.wait()
+
+    async def _ask(self, call: Call) -> Stored | None:
+        """The reply to a call, or None where it failed and its failure is kept."""
+        tried = Tried()
+        usage = self._expected.usage(call) if self._plan.judge.tokens_per_minute else None
+        tokens = usage.tokens_in[0] + usage.tokens_out[0] if usage else 0.0
+        try:
+            reply = await ask(self._provider, call.request, self._pace, tokens, tried)
+        except CallError as error:
+            return self._fail(call, error, tried)
+        except Exception as error:  # a fault of an adapter is one call's failure: the others are paid for
+            return self._fail(call, CallError(f"{type(error).__name__}: {error}", "row"), tried)
+        return Stored(
+            key=call.key,
+            request=call.text,
+            text=reply.text,
+            finish_reason=reply.finish_reason,
+            model=reply.model,
+            tokens_in=reply.tokens_in,
+            tokens_out=reply.tokens_out,
+            tokens_reasoning=reply.tokens_reasoning,
+            tokens_cached=reply.tokens_cached,
+            latency_s=round(tried.seconds, 4),
+            attempts=tried.attempts,
+            sdk=self._provider.sdk,
+            at=now(),
+            raw=reply.raw,
+        )
+
+    def _fail(self, call: Call, error: CallError, tried: Tried) -> None:
+        self.failed += 1
+        self._unjudged["failed"] += 1
+        self._bar.update()
+        self._in_a_row += 1
+        try:
+            self._store.put_failure(call.key, call.text, str(error), error.kind, tried.attempts)
+        except (sqlite3.Error, OSError) as broken:
+            self._fatal = self._fatal or broken
+        if self._in_a_row >= GIVE_UP:
+            error = CallError(f"the last {GIVE_UP} calls failed; the last of them: {error}", "fatal")
+        if error.kind == "fatal":
+            self._fatal = self._fatal or CallError(f"judge {self._plan.judge.name}: {error}", "fatal")
+
+    async def _write(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                self._commit()
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error):
+                    self._give_up_writing(error)
+                    continue
+                # Another program holds the file. What has arrived stays here until it lets go.
+                tqdm.write(f"the store is locked by another program; waiting to write {len(self._arrived)} replies")
+                await asyncio.sleep(_HELD_S)
+                self._wake.set()
+            except (sqlite3.Error, OSError) as error:
+                self._give_up_writing(error)
+
+    def _give_up_writing(self, error: Exception) -> None:
+        """Ask nothing more, and let the calls under way arrive: they are paid for."""
+        self._fatal = self._fatal or error
+        self._committed.set()
+
+    def _spill(self, error: Exception) -> None:
+        """What could not be committed goes to a file elsewhere, and the error says where."""
+        self._fatal = self._fatal or error
+        path = Path(tempfile.gettempdir()) / f"judge-replies-{os.getpid()}-{time.time_ns()}.jsonl.gz"
+        write_recorded(path, self._arrived)
+        self._fatal.add_note(
+            f"{len(self._arrived)} replies could not be stored; they stand in {path}. Make room, move that file to "
+            "data/recorded/, and run again: they are read from there."
+        )
+
+    def _commit(self) -> None:
+        """Commit all that has arrived. In the loop: beside it, a thread would wait for its turn at every row."""
+        batch, waiting = self._arrived, self._committed
+        self._store.put(batch)
+        self._arrived, self._committed = [], asyncio.Event()
+        waiting.set()
+        self.answered += len(batch)
+        self._in_a_row = 0 if batch else self._in_a_row
+        if not self._bar.disable:
+            parsed = [parse_reply(reply.text, reply.finish_reason) for reply in batch]
+            self._unjudged.update(each.reason for each in parsed if each.verdict is None)
+            unjudged = " ".join(f"{name}={n}" for name, n in sorted(self._unjudged.items())) or "0"
+            self._bar.set_postfix_str(f"unjudged {unjudged}, ${self.budget.spent:.2f}", refresh=False)
+        self._bar.update(len(batch))
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(_RENEW_S)
+            self._store.renew()

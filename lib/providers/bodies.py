@@ -1,0 +1,166 @@
+"""What adapters share when they read bodies: parts of unknown type, and errors to what is to be done about them.
+
+The one error policy: fatal where every further call would fail the same way (key, model, a setting, quota), transient
+where the same call may succeed later, row where it is this row's text.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import re
+import time
+from collections.abc import Iterable, Mapping
+
+from lib.providers import CallError
+from lib.redact import redact
+
+_CONTENT = re.compile(
+    r"context[ _]length|context[ _]window|context size|prompt is too long|too many (?:input )?tokens"
+    r"|input token count|maximum context|string too long|content[ _](?:policy|filter|management)|moderation|safety",
+    re.I,
+)
+_CONTENT_PARTS = {"messages", "contents", "content", "input", "prompt", "system", "system_instruction"}
+_QUOTA = re.compile(
+    r"insufficient_quota|billing_hard_limit|billing_not_active|billing_error|credit balance|per[_ ]?day\b|PerDay"
+    r"|\"?limit\"?: ?0\b",
+    re.I,
+)
+_SETTINGS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "temperature", "top_p", "top_k", "seed", "n")
+_SETTINGS += ("response_format", "output_config", "thinking", "reasoning_effort", "reasoning", "stop", "logprobs")
+_UNKNOWN = re.compile(
+    r"unrecognized|\bparameters?\b|unsupported value|extra inputs|unknown (?:name|field|parameter)", re.I
+)
+_MODEL = re.compile(
+    r"\bmodels?\b[^\n]{0,80}\b(?:not|unknown|invalid|unsupported|no longer|deprecated)"
+    r"|(?:unknown|invalid|unsupported|no such) model",
+    re.I,
+)
+_KEY = re.compile(r"api[ _]key", re.I)
+_DELAY = re.compile(r'"retryDelay":\s*"([\d.]+)s"')
+CHECK = "check base_url and model of its entry in judges.yaml"
+
+
+def load(raw: str) -> dict:
+    """The JSON object in a body. Raises CallError (transient: a proxy's page comes and goes) for anything else."""
+    try:
+        body = json.loads(raw)
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise CallError(f"the server answered no JSON object: {raw[:120]!r}; {CHECK}", "transient")
+    return body
+
+
+def as_dict(value: object) -> dict:
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list:
+    return value if isinstance(value, list) else []
+
+
+def as_text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def as_count(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
+
+
+def added(*counts: int | None) -> int | None:
+    """The sum of the counts that are known; None if none is."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def no_reply(raw: str, what: str, sent: Iterable[str]) -> CallError:
+    """The error in a body that came with status 200 and is no `what`: its own, if it holds one."""
+    error = as_dict(as_dict(json.loads(raw)).get("error"))
+    if error:
+        code = as_count(error.get("code")) or 0
+        return status_error(402 if _QUOTA.search(raw) else code if 400 <= code < 600 else 500, raw, {}, sent)
+    return CallError(f"the server answered no {what}: {redact(raw)[:200]!r}; {CHECK}", "transient")
+
+
+def status_error(status: int, body: str, headers: Mapping[str, str], sent: Iterable[str]) -> CallError:
+    """An HTTP error to what is to be done about it. `sent` names the settings that went with the call."""
+    said, code, setting = _read(body)
+    message = f"HTTP {status}: {redact(said)[:500]}"
+    if status == 402 or (status in (400, 403, 429) and _QUOTA.search(f"{code} {body}")):
+        return CallError(f"{message}; the account has no quota left: add to it or wait, then run again", "fatal")
+    if status in (408, 409, 429) or status >= 500:
+        return CallError(message, "transient", _retry_after(headers, body), slow=status in (429, 503, 529))
+    if status in (400, 413, 422):
+        return _bad_request(message, said, code, setting, set(sent))
+    if status in (401, 403):
+        return CallError(f"{message}; check the key in the variable that key_env names, and what it may do", "fatal")
+    return CallError(f"{message}; {CHECK}", "fatal")
+
+
+def _bad_request(message: str, said: str, code: str, setting: str, sent: set[str]) -> CallError:
+    # A setting or the model will be refused for every row; this row's text will not.
+    part = re.split(r"[.\[]", re.sub(r"^generation_?[cC]onfig\.", "", setting))[0]
+    if part in _CONTENT_PARTS or (not part and _CONTENT.search(f"{code} {said}")):
+        return CallError(message, "row")
+    if _KEY.search(f"{code} {said}"):
+        return CallError(f"{message}; check the key in the variable that key_env names", "fatal")
+    named = part or next((name for name in (*sorted(sent), *_SETTINGS) if _names(said, name)), "")
+    if named and named != "model":
+        return CallError(f"{message}; change {named} under send of its entry in judges.yaml", "fatal")
+    if named or _MODEL.search(said) or "model_not_found" in code:
+        return CallError(f"{message}; check model of its entry in judges.yaml", "fatal")
+    if _UNKNOWN.search(said):
+        return CallError(f"{message}; check what its entry in judges.yaml sends", "fatal")
+    return CallError(message, "row")
+
+
+def _names(said: str, setting: str) -> bool:
+    """Whether a message names a setting: as a word of its own, and one-letter ones or common words in quotes only."""
+    name = re.escape(setting)
+    if len(setting) < 3 or setting in ("stop", "seed", "thinking", "reasoning"):
+        return re.search(rf"[`'\"]{name}[`'\"]|^{name}:", said) is not None
+    camel = re.escape(re.sub(r"_(\w)", lambda mark: mark[1].upper(), setting))
+    return re.search(rf"(?<![\w]){name}(?![\w])|(?<![\w]){camel}(?![\w])", said) is not None
+
+
+def _read(body: str) -> tuple[str, str, str]:
+    """What an error's body says: its message, its codes joined, and the setting that it names itself."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return body.strip() or "no message", "", ""
+    found = as_dict(found[0] if isinstance(found, list) and found else found)
+    error = found.get("error", found)
+    if isinstance(error, str):
+        return error, "", ""
+    error = as_dict(error)
+    said = as_text(error.get("message")) or as_text(found.get("detail")) or body
+    words = [error.get(name) for name in ("code", "type", "status")]
+    violations = [as_dict(each) for detail in as_list(error.get("details"))
+                  for each in as_list(as_dict(detail).get("fieldViolations"))]  # fmt: skip
+    setting = as_text(error.get("param")) or next((as_text(each.get("field")) or "" for each in violations), "")
+    # Anthropic begins the message with the place of the fault.
+    begins = re.match(r"([a-z_]+)(?:\.[\w.]+)?: ", said)
+    placed = begins[1] if begins and begins[1] in {*_SETTINGS, *_CONTENT_PARTS, "model"} else ""
+    return said, " ".join(str(word) for word in words if word is not None), setting or placed
+
+
+def _retry_after(headers: Mapping[str, str], body: str) -> float | None:
+    """Seconds that the provider asks to wait: a number, a date, milliseconds, or Google's own detail."""
+    if (given := _seconds(headers.get("retry-after-ms", ""), 1000)) is not None:
+        return given
+    text = headers.get("retry-after", "")
+    if (given := _seconds(text, 1)) is not None:
+        return given
+    if text and (date := email.utils.parsedate_tz(text)):
+        return max(0.0, email.utils.mktime_tz(date) - time.time())
+    delay = _DELAY.search(body)
+    return float(delay[1]) if delay else None
+
+
+def _seconds(text: str, divisor: int) -> float | None:
+    try:
+        return max(0.0, float(text)) / divisor
+    except ValueError:
+        return None

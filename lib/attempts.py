@@ -38,7 +38,7 @@ async def ask(provider: Provider, request: dict, pace: Pace, tokens: float, trie
     """The reply to a request that will use about so many tokens; `tried` counts along. Raises CallError."""
     async for attempt in tenacity.AsyncRetrying(
         retry=tenacity.retry_if_exception(lambda error: getattr(error, "kind", "") == "transient"),
-        wait=_wait,
+        wait=lambda state: wait(state),
         stop=lambda state: _enough(state, tried),
         reraise=True,
     ):
@@ -76,6 +76,6 @@ def _enough(state: tenacity.RetryCallState, tried: Tried) -> bool:
 _backoff = tenacity.wait_random_exponential(multiplier=0.5, max=30)
 
 
-def _wait(state: tenacity.RetryCallState) -> float:
+def wait(state: tenacity.RetryCallState) -> float:
     error = state.outcome.exception()
     return max(_backoff(state), getattr(error, "retry_after", None) or 0.0)

@@ -12,6 +12,8 @@ from collections import Counter
 
 from aiohttp import web
 
+# As an answer: the connection breaks in the middle of the reply.
+CUT = object()
 REPLY = json.dumps({"verdict": "supported", "score": 5, "confidence": 0.9, "supported_claims": [], "rationale": "r"})
 
 
@@ -31,30 +33,45 @@ class Loopback:
     """A context manager: `base_url`, the `requests` that came (bodies), and how often each user message was asked.
 
     `answers` is a list of (status, headers, body) that are given first, one a request; then completions follow.
+    `headers` are those of the requests.
     """
 
     def __init__(self, delay: float = 0.0, answers: list[tuple[int, dict, object]] | None = None):
         self.delay, self.answers = delay, list(answers or [])
         self.requests: list[dict] = []
+        self.headers: list[dict] = []
         self.asked: Counter[str] = Counter()
         self.answered: Counter[str] = Counter()
 
     async def _chat(self, request: web.Request) -> web.Response:
         body = await request.json()
-        user = body["messages"][-1]["content"]
+        return await self._answer(request, body, body["messages"][-1]["content"], completion())
+
+    async def _answer(self, request: web.Request, body: dict, user: str, usual: dict) -> web.Response:
         self.requests.append(body)
+        self.headers.append(dict(request.headers))
         self.asked[user] += 1
         await asyncio.sleep(self.delay)
-        status, headers, answer = self.answers.pop(0) if self.answers else (200, {}, completion())
+        status, headers, answer = self.answers.pop(0) if self.answers else (200, {}, usual)
+        if answer is CUT:
+            # In the middle of the reply: the head and half of a body that was said to be longer.
+            response = web.StreamResponse(headers={"content-length": "1000", "content-type": "application/json"})
+            await response.prepare(request)
+            await response.write(b'{"choices": [{"message"')
+            request.transport.close()
+            return response
         self.answered[user] += 1
         if isinstance(answer, str):
             return web.Response(status=status, headers=headers, text=answer)
         body = json.dumps(answer).encode()
         return web.Response(status=status, headers={**headers, "content-type": "application/json"}, body=body)
 
-    async def start(self) -> int:
-        app = web.Application()
+    def routes(self, app: web.Application) -> None:
         app.router.add_post("/v1/chat/completions", self._chat)
+
+    async def start(self) -> int:
+        app = web.Application(client_max_size=2**30)
+        self.routes(app)
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)

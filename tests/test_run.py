@@ -55,7 +55,7 @@ def store(tmp_path):
 
 @pytest.fixture(autouse=True)
 def _no_waiting(monkeypatch):
-    monkeypatch.setattr(attempts, "_wait", lambda state: 0)
+    monkeypatch.setattr(attempts, "wait", lambda state: 0)
     monkeypatch.setattr(engine, "_HELD_S", 0.05)
 
 

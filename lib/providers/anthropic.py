@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import anthropic
 
 from lib.providers import TIMEOUT_S, BatchState, CallError, Reply
-from lib.providers.bodies import added, as_count, as_dict, as_text, load, no_reply, status_error
+from lib.providers.bodies import added, as_count, as_dict, as_text, load, no_reply, read_lines, status_error
 from lib.redact import redact, without_keys
 
 _WORDS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length", "refusal": "refused"}
@@ -101,8 +101,7 @@ class AnthropicMessages:
             return await self._lines((await self._client.messages.batches.retrieve(batch)).results_url or "")
 
     async def _lines(self, url: str) -> list[tuple[str, Reply | CallError]]:
-        text = await self._client.get(url, cast_to=str)
-        return [read_line(line) for line in text.splitlines() if line.strip()]
+        return read_lines(await self._client.get(url, cast_to=str), read_line)
 
     @contextmanager
     def _errors(self, params: dict | None = None):

@@ -10,9 +10,9 @@ import email.utils
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from lib.providers import CallError
+from lib.providers import CallError, Reply
 from lib.redact import redact
 
 _CONTENT = re.compile(
@@ -50,6 +50,20 @@ def load(raw: str) -> dict:
     if not isinstance(body, dict):
         raise CallError(f"the server answered no JSON object: {raw[:120]!r}; {CHECK}", "transient")
     return body
+
+
+def read_lines(
+    text: str, read: Callable[[str], tuple[str, Reply | CallError]]
+) -> list[tuple[str, Reply | CallError]]:
+    """The lines of a batch's results, each by `read`. One that cannot be read has no id, and is not dropped."""
+    found = []
+    # Not `splitlines`: a reply may hold characters that it takes for ends of lines.
+    for line in text.split("\n"):
+        try:
+            found += [read(line)] if line.strip() else []
+        except CallError as error:
+            found.append(("", error))
+    return found
 
 
 def as_dict(value: object) -> dict:

@@ -17,7 +17,7 @@ from google import genai
 from google.genai import errors, types
 
 from lib.providers import TIMEOUT_S, BatchState, CallError, Reply
-from lib.providers.bodies import added, as_count, as_dict, as_list, as_text, load, no_reply, status_error
+from lib.providers.bodies import added, as_count, as_dict, as_list, as_text, load, no_reply, read_lines, status_error
 from lib.redact import redact, without_keys
 
 _WORDS = {"STOP": "stop", "MAX_TOKENS": "length"}
@@ -100,22 +100,20 @@ class Gemini:
         """Where a batch stands."""
         with self._errors():
             found = await self._client.aio.batches.get(name=batch)
+        # The SDK passes on neither counts nor reasons of this API's batches.
         state = str(getattr(found.state, "value", found.state)).removeprefix("JOB_STATE_")
-        stats = found.completion_stats
-        done = ((stats.successful_count or 0) + (stats.failed_count or 0)) if stats else 0
-        note = redact(f"{found.error.code}: {found.error.message}") if found.error else state.lower()
         if state in _RUNNING:
-            return BatchState("running", done)
+            return BatchState("running")
         if found.dest and found.dest.file_name:
-            return BatchState("ended", done, state == "SUCCEEDED", note)
-        return BatchState("failed", done, False, note)
+            return BatchState("ended", 0, state == "SUCCEEDED", state.lower())
+        return BatchState("failed", 0, False, f"{state.lower()} without a file of results")
 
     async def lines(self, batch: str) -> list[tuple[str, Reply | CallError]]:
         """The lines of the batch's results file."""
         with self._errors():
             found = await self._client.aio.batches.get(name=batch)
             data = await self._client.aio.files.download(file=found.dest.file_name)
-        return [read_line(line) for line in data.decode("utf-8").splitlines() if line.strip()]
+        return read_lines(data.decode("utf-8", "replace"), read_line)
 
     @contextmanager
     def _errors(self, params: dict | None = None):
@@ -192,6 +190,6 @@ def _body(request: dict) -> dict:
     config = types.GenerationConfig(**request["params"]).model_dump(mode="json", by_alias=True, exclude_none=True)
     body = {
         "contents": [{"role": each["role"], "parts": [{"text": each["content"]}]} for each in rest],
-        "systemInstruction": {"parts": [{"text": system}]},
+        "systemInstruction": {"role": "user", "parts": [{"text": system}]},
     }
     return body | ({"generationConfig": config} if config else {})

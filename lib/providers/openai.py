@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import openai
 
 from lib.providers import TIMEOUT_S, BatchState, CallError, Reply
-from lib.providers.bodies import as_count, as_dict, as_text, load, no_reply, status_error
+from lib.providers.bodies import as_count, as_dict, as_text, load, no_reply, read_lines, status_error
 from lib.redact import redact, without_keys
 
 _WHY = {"content_filter": "blocked:content_filter"}
@@ -101,7 +101,7 @@ class OpenAIChat:
             found = await self._client.batches.retrieve(batch)
             files = filter(None, (found.output_file_id, found.error_file_id))
             texts = [(await self._client.files.content(file)).text for file in files]
-        return [read_line(line) for text in texts for line in text.splitlines() if line.strip()]
+        return [line for text in texts for line in read_lines(text, read_line)]
 
     @contextmanager
     def _errors(self, params: dict | None = None):

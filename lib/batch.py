@@ -1,0 +1,269 @@
+"""The calls of a plan through the provider's batch API: at its batch price, within a day, durable across processes.
+
+A run collects what has ended, sends what is missing, and returns. Collecting is running it again, in any process.
+Results are joined by id. A reply has the same key here as one that was asked live.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import tenacity
+from tqdm import tqdm
+
+from lib import ledger
+from lib.attempts import ATTEMPTS, wait
+from lib.budget import Budget, check_budget
+from lib.cost import Expected, estimate
+from lib.judges import open_provider
+from lib.ledger import Batch
+from lib.plan import Call, Plan, missing_keys
+from lib.providers import BatchProvider, BatchState, CallError, Reply
+from lib.recorded import Stored
+from lib.store import Store, now
+
+# A provider may list a new batch a moment late; only after so long is one that is not found held for never taken.
+SETTLE_S = 120.0
+POLL_S = 30.0
+
+
+@dataclass(frozen=True)
+class BatchOutcome:
+    """What a run did: calls `answered` and `failed` in batches that it collected, and calls `sent` in new ones.
+
+    `in_batches` of the plan's calls are under way; `missing` have no reply, those included. `stopped` says why not
+    all that is missing was sent, "" where it was.
+    """
+
+    answered: int
+    failed: int
+    sent: int
+    in_batches: int
+    missing: int
+    stopped: str = ""
+
+
+async def execute_batches(
+    plan: Plan,
+    store: Store,
+    provider: BatchProvider | None = None,
+    max_usd: float | None = None,
+    wait_s: float = 0.0,
+) -> BatchOutcome:
+    """Collect the batches that have ended, send the calls that are missing, and wait at most `wait_s` for results.
+
+    Raises ValueError for a judge without a batch API and for a budget as `lib.run.execute` does; CallError where
+    the provider refuses a batch, where the lines of one do not match its calls (after all that match are stored,
+    with the list), and where a line says that a setting, the model or the key is refused.
+    """
+    if not plan.judge.has_batches:
+        raise ValueError(f"judge {plan.judge.name}: {plan.judge.provider} has no batch API; use mode live")
+    missing = missing_keys(plan, store)
+    waiting = store.in_batches(missing)
+    if max_usd is not None:
+        low = estimate(plan, store)["batch_low"]
+        lowest = None if low.isna().any() or missing <= waiting else float(low.sum())
+        max_usd = check_budget(plan.judge, max_usd, lowest)
+    if not missing and not ledger.batches(store, plan.judge):
+        return BatchOutcome(0, 0, 0, 0, 0)
+    opened = provider or open_provider(plan.judge)
+    sender = _Batches(plan, store, opened, max_usd)
+    try:
+        await sender.run(wait_s)
+    except CallError as error:
+        raise CallError(f"judge {plan.judge.name}: {error}", error.kind, error.retry_after) from None
+    finally:
+        if provider is None:
+            await opened.close()
+        store.release()
+    missing = missing_keys(plan, store)
+    waiting = len(store.in_batches(missing))
+    return BatchOutcome(sender.answered, sender.failed, sender.sent, waiting, len(missing), sender.stopped)
+
+
+class _Batches:
+    def __init__(self, plan: Plan, store: Store, provider: BatchProvider, max_usd: float | None):
+        self._plan, self._store, self._provider, self._max = plan, store, provider, max_usd
+        self._tried: set[str] = set()
+        self.answered = self.failed = self.sent = 0
+        self.stopped = ""
+
+    async def run(self, wait_s: float) -> None:
+        until = time.monotonic() + wait_s
+        await self._find_lost()
+        await self._collect()
+        await self._send()
+        with tqdm(desc=f"{self._plan.judge.name} batches", unit="call", disable=None if wait_s else True) as bar:
+            while ledger.batches(self._store, self._plan.judge) and (left := until - time.monotonic()) > 0:
+                await asyncio.sleep(min(POLL_S, left))
+                await self._find_lost()
+                await self._collect(bar)
+
+    async def _find_lost(self) -> None:
+        """Batches whose sending was cut off: ask the provider whether it has them."""
+        for batch in filter(ledger.lost, ledger.batches(self._store, self._plan.judge, ("submitting",))):
+            ids = set(ledger.calls_of(self._store, batch))
+            wire = await _again(self._provider.find, batch.id, ids, batch.since)
+            if wire:
+                ledger.accepted(self._store, batch, wire)
+            elif wire is None and time.time() - batch.since > SETTLE_S:
+                ledger.never_arrived(self._store, batch, "the provider does not have it")
+
+    async def _collect(self, bar: tqdm | None = None) -> None:
+        """Fetch the results of every batch that has ended. A fault in one does not keep the others from landing."""
+        faults, done, total = [], 0, 0
+        for batch in ledger.batches(self._store, self._plan.judge, ("open",)):
+            try:
+                state = await _again(self._provider.poll, batch.wire)
+                done, total = done + state.done, total + batch.n
+                if state.state != "running":
+                    await self._land(batch, state)
+            except CallError as error:
+                gone = (
+                    f"; if it is gone for good: lib.ledger.give_up(store, {batch.wire!r})"
+                    if "404" in str(error)
+                    else ""
+                )
+                faults.append(CallError(f"{error}{gone}", error.kind))
+        if bar is not None:
+            bar.total, bar.n = total, done
+            bar.refresh()
+        if faults:
+            raise faults[0]
+
+    async def _land(self, batch: Batch, state: BatchState) -> None:
+        requests = ledger.calls_of(self._store, batch)
+        lines = await _again(self._provider.lines, batch.wire) if state.state == "ended" else []
+        answers: dict[str, list[Reply | CallError]] = {}
+        for wire, answer in lines:
+            answers.setdefault(wire, []).append(answer)
+        unknown = {wire: found for wire, found in answers.items() if wire not in requests}
+        twice = {
+            wire for wire, found in answers.items() if wire in requests and any(each != found[0] for each in found)
+        }
+        absent = [key for key in requests if key not in answers]
+        replies, failures = [], {}
+        for key, request in requests.items():
+            answer = answers.get(key, [None])[0]
+            if key in twice:
+                said = [getattr(each, "raw", None) or str(each) for each in answers[key]]
+                failures[key] = request, f"batch {batch.wire}: two answers for one id: {said}", "row"
+            elif isinstance(answer, Reply):
+                replies.append(self._stored(key, request, answer, batch))
+            else:
+                why = str(answer) if answer else state.note or "no line for this call"
+                failures[key] = request, f"batch {batch.wire}: {why}", getattr(answer, "kind", "transient")
+        assert len(replies) + len(failures) == len(requests) == batch.n
+        for wire, found in unknown.items():
+            said = [getattr(each, "raw", None) or str(each) for each in found]
+            failures[wire or "no id"] = "{}", f"batch {batch.wire}: an id that was not sent: {said}", "row"
+        ended = "collected" if state.state == "ended" else "failed"
+        if not ledger.finish(self._store, batch, ended, replies, failures, state.note):
+            return
+        self.answered += len(replies)
+        self.failed += len(requests) - len(replies)
+        # What failed now is asked again by the next run, not by this one.
+        self._tried |= failures.keys()
+        self._complain(batch, state, sorted(twice), sorted(unknown), absent, list(answers.values()))
+
+    def _complain(
+        self, batch: Batch, state: BatchState, twice: list[str], unknown: list[str], absent: list[str], answers: list
+    ) -> None:
+        """Raise CallError for what a batch may not hold. All that it does hold is stored by now."""
+        lists = {"came twice and differ": twice, "were not sent": unknown, "are missing": absent}
+        if not state.complete:
+            del lists["are missing"]
+        wrong = [f"{len(ids)} {what} ({', '.join(ids[:20])})" for what, ids in lists.items() if ids]
+        if wrong:
+            said = f"of its ids {'; '.join(wrong)}. The other lines are stored; run again to ask what has no reply"
+            raise CallError(f"batch {batch.wire}: {said}", "fatal")
+        fatal = next((each for found in answers for each in found if getattr(each, "kind", "") == "fatal"), None)
+        if fatal:
+            raise CallError(f"batch {batch.wire}: {fatal}", "fatal")
+        if state.state == "failed" and not any(word in state.note for word in ("expired", "cancelled")):
+            hint = "; try smaller ones, by batch_calls in its entry" if "limit" in state.note else ""
+            raise CallError(f"batch {batch.wire} failed: {state.note}{hint}", "fatal")
+
+    def _stored(self, key: str, request: str, reply: Reply, batch: Batch) -> Stored:
+        return Stored(
+            key=key,
+            request=request,
+            text=reply.text,
+            finish_reason=reply.finish_reason,
+            model=reply.model,
+            tokens_in=reply.tokens_in,
+            tokens_out=reply.tokens_out,
+            tokens_reasoning=reply.tokens_reasoning,
+            tokens_cached=reply.tokens_cached,
+            latency_s=None,
+            attempts=1,
+            sdk=self._provider.sdk,
+            at=now(),
+            batch=batch.wire,
+            raw=reply.raw,
+        )
+
+    async def _send(self) -> None:
+        missing = missing_keys(self._plan, self._store) - self._tried
+        missing -= self._store.in_batches(missing)
+        for part in self._parts(missing):
+            mine = self._store.claim([call.key for call in part])
+            calls = [call for call in part if call.key in mine]
+            if calls:
+                await self._submit(calls)
+
+    async def _submit(self, calls: list[Call]) -> None:
+        batch = ledger.begin(self._store, self._plan.judge, calls)
+        try:
+            wire = await self._provider.submit(batch.id, [(call.key, call.request) for call in calls])
+            ledger.accepted(self._store, batch, wire)
+        except CallError as error:
+            if error.kind != "transient":
+                ledger.never_arrived(self._store, batch, str(error))
+                raise
+            message = (
+                f"sending a batch broke off, and the provider may have taken it ({error}); run again in two minutes"
+            )
+            raise CallError(f"{message}: it is looked for before anything is sent anew", "fatal") from None
+        finally:
+            ledger.let_go(self._store, batch)
+        self.sent += len(calls)
+
+    def _parts(self, missing: set[str]) -> Iterator[list[Call]]:
+        """The missing calls in batches within the provider's limits and the judge's, as far as the budget goes."""
+        most = min(self._plan.judge.batch_calls, self._provider.most_calls)
+        budget, spent = Budget(self._plan.judge, Expected(self._plan.judge, self._store), self._max), 0.0
+        part, size, seen = [], 0, set()
+        for call in self._plan:
+            if call.key not in missing or call.key in seen:
+                continue
+            seen.add(call.key)
+            spent += budget.most(call, batch=True)
+            if self._max is not None and spent > self._max:
+                self.stopped = "the next call may not fit into max_usd any more"
+                break
+            # A line has the request and some wrapping of it.
+            length = len(call.text) + 500
+            if part and (len(part) >= most or size + length > self._provider.most_bytes):
+                yield part
+                part, size = [], 0
+            part.append(call)
+            size += length
+        if part:
+            yield part
+
+
+async def _again(ask, *arguments):
+    """A question that changes nothing, asked again while its failure is transient."""
+    async for attempt in tenacity.AsyncRetrying(
+        retry=tenacity.retry_if_exception(lambda error: getattr(error, "kind", "") == "transient"),
+        wait=wait,
+        stop=tenacity.stop_after_attempt(ATTEMPTS),
+        reraise=True,
+    ):
+        with attempt:
+            answer = await ask(*arguments)
+    return answer

@@ -4,10 +4,11 @@ BIN := .venv/bin
 UV := uv==0.13.9
 STEPS ?= params/reproduce.yaml
 PARAMS ?=
-GRID ?= params/sweeps/primary.yaml
+GRID ?= params/sweeps/sample.yaml
+STUDY ?= params/sweeps/primary.yaml
 NOTEBOOKS := $(sort $(wildcard notebooks/[0-9][0-9]-*.ipynb))
 
-.PHONY: help setup model reproduce test lab sweep record bench lint lock lock-prompts notebooks expected clean
+.PHONY: help setup model reproduce test lab sweep estimate record bench lint lock lock-prompts notebooks expected clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -41,8 +42,11 @@ test: setup ## all tests, the notebooks' stored outputs among them
 lab: setup ## JupyterLab on the notebooks
 	$(BIN)/jupyter lab --notebook-dir=notebooks
 
-sweep: setup ## one notebook over a grid of parameters (GRID=params/sweeps/primary.yaml)
+sweep: setup ## one notebook over a grid of parameters (GRID=params/sweeps/sample.yaml)
 	$(BIN)/python -m lib.sweeps sweep $(GRID)
+
+estimate: setup ## what the study's primary runs would cost, without a key (STUDY=params/sweeps/primary.yaml)
+	@$(BIN)/python -m lib.estimate $(STUDY)
 
 record: setup ## maintainers: ask the embedded judges about the sample, an hour
 	$(BIN)/python -m lib.record

@@ -104,41 +104,51 @@ class Expected:
         return Usage(tokens_in, tuple(out), cap or 2 * out[2], _SECONDS + out[0] / _TOKENS_A_SECOND, "characters")
 
 
-def estimate(plan: Plan, store: Store) -> pd.DataFrame:
-    """What a plan will use before it runs, one line a prompt.
+_AMOUNTS = tuple(f"{mode}{end}" for mode in ("live", "batch") for end in ("", "_low", "_high"))
 
-    Columns: `prompt`, distinct `calls`, `have` (with a reply, or in a batch under way), `missing`; for the missing
-    ones `tokens_in, tokens_out`, dollars `live, live_low, live_high, batch, batch_low, batch_high` (missing where the
-    price is unknown), `seconds` live at the judge's calls in flight and limits, and `basis`: what it rests on.
+
+def estimate(plan: Plan, store: Store, expected: Expected | None = None) -> pd.DataFrame:
+    """What a plan will use before it runs, one line a prompt. Asks nothing.
+
+    Columns: `prompt`, distinct `calls`, those with a reply in `store` or `recorded`, `in_batches` under way, and
+    `missing`; for the missing ones `tokens_in, tokens_out` with their `_low, _high`, dollars `live, batch` with
+    theirs (missing where the price is unknown), `seconds` live at the judge's calls in flight and limits, and
+    `basis`: what it rests on.
     """
-    expected, seen, lines = Expected(plan.judge, store), set(), {}
-    for prompt in plan.prompts:
-        lines[prompt] = {"prompt": prompt, "calls": 0, "have": 0, "missing": 0, "seconds": 0.0, "basis": set()}
+    expected, seen = expected or Expected(plan.judge, store), set()
+    lines = {prompt: _line(prompt) for prompt in plan.prompts}
     for chunk in chunks(plan):
         fresh = {call.key: call for call in chunk if call.key not in seen}
-        have = store.where(fresh).keys() | store.in_batches(fresh)
+        where, sent = store.where(fresh), store.in_batches(fresh)
         seen |= fresh.keys()
         for key, call in fresh.items():
-            line = lines[call.prompt_id]
-            line["calls"] += 1
-            line["have" if key in have else "missing"] += 1
-            if key not in have:
-                _add(line, plan.judge, expected.usage(call))
+            place = where.get(key, "in_batches" if key in sent else "missing")
+            lines[call.prompt_id]["calls"] += 1
+            lines[call.prompt_id][place] += 1
+            if place == "missing":
+                _add(lines[call.prompt_id], plan.judge, expected.usage(call))
     frame = pd.DataFrame([{**line, "basis": ", ".join(sorted(line["basis"]))} for line in lines.values()])
-    amounts = [f"{mode}{end}" for mode in ("live", "batch") for end in ("", "_low", "_high")]
-    for name in ("tokens_in", "tokens_out", *amounts):
-        values = frame[name] if name in frame else pd.Series(pd.NA, index=frame.index)
-        frame[name] = values.astype("Float64").mask(frame["missing"] == 0, 0.0)
-    return frame[["prompt", "calls", "have", "missing", "tokens_in", "tokens_out", *amounts, "seconds", "basis"]]
+    if not plan.judge.has_batches:
+        frame[["batch", "batch_low", "batch_high"]] = None
+    return frame.astype(dict.fromkeys(_AMOUNTS, "Float64"))
+
+
+def _line(prompt: str) -> dict:
+    tokens = [f"tokens_{kind}{end}" for kind in ("in", "out") for end in ("", "_low", "_high")]
+    counts = dict.fromkeys(("calls", "store", "recorded", "in_batches", "missing"), 0)
+    return {"prompt": prompt, **counts, **dict.fromkeys((*tokens, *_AMOUNTS, "seconds"), 0.0), "basis": set()}
 
 
 def _add(line: dict, judge: Judge, usage: Usage) -> None:
-    for mode in ("live", "batch"):
-        for end, place in (("", 0), ("_low", 1), ("_high", 2)):
-            part = dollars(judge, usage.tokens_in[place], usage.tokens_out[place], batch=mode == "batch")
-            line[f"{mode}{end}"] = None if part is None else line.get(f"{mode}{end}", 0.0) + part
-    line["tokens_in"] = line.get("tokens_in", 0) + usage.tokens_in[0]
-    line["tokens_out"] = line.get("tokens_out", 0) + usage.tokens_out[0]
+    for end, place in (("", 0), ("_low", 1), ("_high", 2)):
+        line[f"tokens_in{end}"] += usage.tokens_in[place]
+        line[f"tokens_out{end}"] += usage.tokens_out[place]
+        for mode in ("live", "batch"):
+            batch = mode == "batch"
+            priced = judge.has_batches or not batch
+            part = dollars(judge, usage.tokens_in[place], usage.tokens_out[place], batch=batch) if priced else None
+            so_far = line[f"{mode}{end}"]
+            line[f"{mode}{end}"] = None if part is None or so_far is None else so_far + part
     rates = [
         judge.requests_per_minute / 60,
         judge.tokens_per_minute / 60 / (usage.tokens_in[0] + usage.tokens_out[0]),
@@ -147,27 +157,36 @@ def _add(line: dict, judge: Judge, usage: Usage) -> None:
     line["basis"].add(usage.basis)
 
 
-def used(plan: Plan, store: Store, keys: Iterable[str]) -> dict[str, object]:
-    """What the replies of a run used: those among the plan's calls whose key is in `keys`, the ones asked for now.
+def used(plan: Plan, store: Store, keys: Iterable[str], expected: Expected) -> pd.DataFrame:
+    """The estimate beside what was used, for the plan's calls in `keys` that have a reply: those asked for just now.
 
-    `replies`, `tokens_in`, `tokens_out` (of those that say it), `unknown` (replies without usage), `dollars` (None
-    where the price or every usage is unknown), and `replayed`: the plan's other replies, which cost nothing now.
+    One line for `replies`, `tokens in`, `tokens out` and `dollars`; columns `what, estimated, low, high, actual`.
+    `expected` is from before the run. `actual` is missing where no reply says it, or a price is unknown.
     """
-    keys, seen, replies, replayed = set(keys), set(), [], 0
+    keys, seen, replies, total = set(keys), set(), [], _line("")
     for chunk in chunks(plan):
-        found = store.get({call.key for call in chunk} - seen)
+        calls = {call.key: call for call in chunk if call.key in keys and call.key not in seen}
+        found = store.get(calls)
         seen |= found.keys()
-        replies += [reply for key, reply in found.items() if key in keys]
-        replayed += sum(key not in keys for key in found)
-    costs = [cost for cost in (reply_dollars(plan.judge, reply) for reply in replies) if cost is not None]
-    return {
-        "replies": len(replies),
-        "tokens_in": sum(reply.tokens_in or 0 for reply in replies),
-        "tokens_out": sum(reply.tokens_out or 0 for reply in replies),
-        "unknown": sum(None in (reply.tokens_in, reply.tokens_out) for reply in replies),
-        "dollars": sum(costs) if costs or not replies else None,
-        "replayed": replayed,
+        replies += found.values()
+        for key in found:
+            _add(total, plan.judge, expected.usage(calls[key]))
+    mode = "batch" if any(reply.batch for reply in replies) else "live"
+    costs = [reply_dollars(plan.judge, reply) for reply in replies]
+    actual = {
+        "tokens in": [reply.tokens_in for reply in replies],
+        "tokens out": [reply.tokens_out for reply in replies],
+        "dollars": costs,
     }
+    lines = [{"what": "replies", "estimated": len(replies), "actual": len(replies)}]
+    for (what, values), name in zip(actual.items(), ("tokens_in", "tokens_out", mode), strict=True):
+        ends = {
+            end: total[f"{name}{suffix}"] for end, suffix in (("estimated", ""), ("low", "_low"), ("high", "_high"))
+        }
+        known = [value for value in values if value is not None]
+        lines.append({"what": what, **ends, "actual": sum(known) if known or not values else None})
+    types = dict.fromkeys(("estimated", "low", "high", "actual"), "Float64")
+    return pd.DataFrame(lines, columns=["what", *types]).astype(types)
 
 
 def _summary(calls: list[Stored]) -> tuple[tuple[float, float, float], float, float, int]:

@@ -103,3 +103,15 @@ def parsing(table: pd.DataFrame) -> str:
         asked, unjudged = part["asked"].sum(), part["unjudged"].sum()
         lines.append(f"- {judge}: {asked - unjudged} of {asked} replies hold a verdict, {unjudged} stay unjudged.")
     return "\n".join(lines)
+
+
+def answered_by(judgments: pd.DataFrame, asked: str) -> str:
+    """Which models answered, beside the one that was asked: a provider may let another one answer."""
+    models = judgments["model"].dropna().value_counts()
+    others = models[[name for name in models.index if name.removeprefix("models/") != asked]]
+    if models.empty:
+        return "There is no reply yet."
+    if others.empty:
+        return f"All {models.sum()} replies say that {asked} gave them, the model that was asked."
+    named = ", ".join(f"{n} by {name or 'a model without a name'}" for name, n in others.items())
+    return f"{asked} was asked, but of {models.sum()} replies another name gave {named}. Say so with every number."

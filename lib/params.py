@@ -98,7 +98,10 @@ def run_name(p) -> str:
     for name in p.files:
         if name not in p.datasets:
             raise ValueError(f"files names {name!r}, which is not among datasets ({', '.join(p.datasets)})")
-    for name, least in (("n_questions", 1), ("seed", 0), ("live_calls", 0), ("free_questions", 1)):
+    if getattr(p, "mode", "live") not in ("live", "batch"):
+        raise ValueError(f"mode is live or batch, not {p.mode!r}")
+    least_of = {"n_questions": 1, "seed": 0, "live_calls": 0, "free_questions": 1, "max_usd": 0, "wait_minutes": 0}
+    for name, least in least_of.items():
         if not least <= getattr(p, name, least) < 2**63:
             raise ValueError(f"{name} must be a number from {least} on, not {getattr(p, name)}")
     tag = p.source

@@ -21,7 +21,18 @@ import yaml
 
 from lib import paths
 
-PACKAGES = ("datasets", "matplotlib", "numpy", "openai", "pandas", "papermill", "pyarrow", "scipy", "statsmodels")
+PACKAGES = (
+    "anthropic",
+    "datasets",
+    "google-genai",
+    "matplotlib",
+    "numpy",
+    "openai",
+    "pandas",
+    "papermill",
+    "pyarrow",
+)
+PACKAGES += ("scipy", "statsmodels")
 PRIMARY = ("C.v1", "H.v1", "R.v1", "B.v1")
 _CELL = ["judge", "condition", "dataset", "prompt"]
 
@@ -34,11 +45,15 @@ def cell_path(run: str, judge: str, condition: str, dataset: str, prompt: str) -
 def write_cells(run: str, judgments: pd.DataFrame, facts: Mapping[str, object]) -> list[Path]:
     """Write judgments, one file a cell, and beside each a JSON file that says what made it.
 
+    A cell with calls that were not asked yet is not written: its share of correct rows would be a wrong number.
+
     It holds `facts`, the `models that answered`, and the provenance; in a file of its own, so that the judgments
     are the same bytes at every commit. Returns the judgments' files in the order of the cells' first lines.
     """
     written, made_with = [], provenance()
     for key, cell in judgments.groupby(_CELL, sort=False):
+        if (cell["reason"] == "not_asked").any():
+            continue
         path = write_table(cell_path(run, *key), cell.reset_index(drop=True))
         answered = sorted(cell["model"].dropna().unique())
         made = {**facts, "models that answered": answered, "provenance": made_with}

@@ -110,6 +110,11 @@ class Store:
                 found[key] = self._recorded[key]
         return found
 
+    def raws(self, keys: Iterable[str]) -> dict[str, str]:
+        """The bodies of those replies in the store that have one."""
+        query = "SELECT key, raw FROM calls WHERE raw IS NOT NULL AND key IN ({})"
+        return dict(self.select(query, list(dict.fromkeys(keys))))
+
     def where(self, keys: Iterable[str]) -> dict[str, str]:
         """For each key that has a reply: `store` or `recorded`."""
         keys = list(dict.fromkeys(keys))

@@ -17,7 +17,7 @@ from pathlib import Path
 import yaml
 
 from lib import paths
-from lib.notebooks import check_parameters, declared_parameters, notebook_path, notebooks, run_notebook
+from lib.notebooks import check_parameters, declared_parameters, notebook_path, notebooks, report_of, run_notebook
 from lib.params import local_file, read_parameters
 from lib.results import write_bytes
 
@@ -75,8 +75,9 @@ def _point_name(point: Mapping[str, object]) -> str:
 def sweep(grid: Path) -> list[dict[str, object]]:
     """Run every point of a grid, one after another; a point that is done under the same parameters is not rerun.
 
-    Returns one dict a run: run, status (`done`, `already done`, `failed`), minutes, notebook. A failed run keeps
-    its notebook with the traceback and the sweep goes on.
+    Returns one dict a run: run, status (`done`, `already done`, `incomplete`, `failed`), minutes, the replies and
+    dollars of this time, notebook. A failed run keeps its notebook with the traceback and the sweep goes on. One
+    that still misses replies, as while a batch is under way, is incomplete and run again the next time.
     """
     from tqdm import tqdm
 
@@ -85,19 +86,24 @@ def sweep(grid: Path) -> list[dict[str, object]]:
         out = folder / f"{run.name}.ipynb"
         stamp = out.with_suffix(".params.yaml")
         wanted = yaml.safe_dump({**asdict(run), "made with": _inputs(run.notebook)}, sort_keys=True)
-        started, status = time.monotonic(), "already done"
+        started, status, said = time.monotonic(), "already done", {}
         if not (out.exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == wanted):
             try:
                 run_notebook(run.notebook, out, run.values)
-                stamp.write_text(wanted, encoding="utf-8")
+                said = report_of(out)
                 status = "done"
+                if missing := said.get("missing"):
+                    status = f"incomplete: {missing} calls have no reply ({said.get('in_batches', 0)} in batches)"
+                else:
+                    stamp.write_text(wanted, encoding="utf-8")
             except Exception as error:  # whatever ended this run, the others go on
                 kind = getattr(error, "ename", type(error).__name__)
-                said = str(getattr(error, "evalue", error)).strip().splitlines() or [""]
-                status = f"failed: {kind}: {said[0]}".replace(f"{paths.ROOT}/", "")
+                first = (str(getattr(error, "evalue", error)).strip().splitlines() or [""])[0]
+                status = f"failed: {kind}: {first}".replace(f"{paths.ROOT}/", "")
                 out = out.with_suffix(".failed.ipynb")
         minutes = round((time.monotonic() - started) / 60, 2)
-        lines.append({"run": run.name, "status": status, "minutes": minutes, "notebook": paths.shown(out)})
+        now = {"replies": said.get("replies", 0), "dollars": said.get("dollars", 0.0)}
+        lines.append({"run": run.name, "status": status, "minutes": minutes, **now, "notebook": paths.shown(out)})
     return lines
 
 

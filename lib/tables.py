@@ -103,6 +103,53 @@ def markdown(table: pd.DataFrame) -> str:
     return texts.to_markdown(index=False, disable_numparse=True)
 
 
+def estimate_markdown(estimate: pd.DataFrame) -> str:
+    """What a plan will use, for people: one line a prompt and their sum, ranges in brackets.
+
+    `estimate` is that of `lib.cost.estimate`. An unknown price is `n/a`.
+    """
+    numbers = estimate.select_dtypes("number").columns
+    total = {"prompt": "all", "basis": "", **{name: estimate[name].sum(skipna=False) for name in numbers}}
+    lines = [
+        {
+            "prompt": line["prompt"],
+            "calls": line["calls"],
+            "have a reply": line["store"] + line["recorded"],
+            "in batches": line["in_batches"],
+            "missing": line["missing"],
+            "tokens in": f"{line['tokens_in']:,.0f}",
+            "tokens out": "{tokens_out:,.0f} [{tokens_out_low:,.0f}, {tokens_out_high:,.0f}]".format(**line),
+            "live": money(line["live"], line["live_low"], line["live_high"]),
+            "batch": money(line["batch"], line["batch_low"], line["batch_high"]),
+            "live minutes": f"{line['seconds'] / 60:,.1f}",
+            "rests on": line["basis"],
+        }
+        for line in [*estimate.to_dict("records"), total]
+    ]
+    return markdown(pd.DataFrame(lines))
+
+
+def used_markdown(used: pd.DataFrame) -> str:
+    """Estimate against actual, for people. `used` is that of `lib.cost.used`."""
+    rows = []
+    for line in used.to_dict("records"):
+        shown = money if line["what"] == "dollars" else lambda value: "n/a" if pd.isna(value) else f"{value:,.0f}"
+        ends = "" if pd.isna(line["low"]) else f"[{shown(line['low'])}, {shown(line['high'])}]"
+        rows.append(
+            {"": line["what"], "estimated": shown(line["estimated"]), "range": ends, "actual": shown(line["actual"])}
+        )
+    return markdown(pd.DataFrame(rows))
+
+
+def money(dollars: float, low: float | None = None, high: float | None = None) -> str:
+    """`$1.20 [0.80, 2.10]`, or `n/a` where the price is unknown; four digits below a cent."""
+    if pd.isna(dollars):
+        return "n/a"
+    digits = 4 if 0 < dollars < 0.01 else 2
+    ends = "" if low is None or dollars == 0 else f" [{low:,.{digits}f}, {high:,.{digits}f}]"
+    return f"${dollars:,.{digits}f}{ends}"
+
+
 def accuracy_markdown(table: pd.DataFrame) -> str:
     """Table 2 for people: one line a dataset x judge, one column a design, the best in bold unless all are equal.
 

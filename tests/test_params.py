@@ -276,7 +276,7 @@ def test_the_committed_parameter_files_fit_the_notebooks():
         values = params.read_parameters(paths.PARAMS / f"{name}.yaml")
         for notebook in ("10-labels", "20-judge", "30-designs"):
             check_parameters(notebook_path(notebook), values)
-    assert len(read_grid(paths.PARAMS / "sweeps" / "primary.yaml")) == 24
+    assert len(read_grid(paths.PARAMS / "sweeps" / "sample.yaml")) == 24
     defaults = declared_parameters(notebook_path("20-judge"))
     sample = params.read_parameters(paths.PARAMS / "sample.yaml")
     assert {name: defaults[name] for name in sample} == sample

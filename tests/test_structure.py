@@ -28,14 +28,18 @@ from lib.store import Store
 NOTEBOOKS = notebooks()
 # A module imports only from those before it.
 ORDER = [
-    ["paths", "jsonish"],
-    ["exact", "params", "parsing", "readers", "resampling", "recorded", "providers"],
-    ["hub", "prompts", "providers.openai", "providers.lexical", "store", "results", "notebooks"],
-    ["sources", "providers.local", "sweeps", "expect"],
+    ["paths", "jsonish", "redact"],
+    ["exact", "params", "parsing", "readers", "resampling", "recorded", "providers", "entries"],
+    ["hub", "prompts", "providers.bodies", "providers.lexical", "store", "results", "notebooks"],
+    ["sources", "providers.openai", "providers.anthropic", "providers.google", "sweeps", "expect"],
+    ["providers.local"],
     ["judges"],
-    ["labels", "stats"],
-    ["plan"],
-    ["run", "tables"],
+    ["labels", "stats", "pace"],
+    ["plan", "attempts"],
+    ["cost", "ledger", "hints"],
+    ["budget", "tables"],
+    ["engine", "batch"],
+    ["run", "estimate"],
     ["record", "figures", "findings"],
 ]
 

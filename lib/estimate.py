@@ -1,0 +1,113 @@
+"""What a sweep of `20-judge` would use and cost, before anything is asked and without a key (`make estimate`).
+
+Rows that cannot be had here are stood in for by the sample's, and the table says so.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+
+from lib.cost import estimate
+from lib.judges import load_judge
+from lib.labels import build_rows
+from lib.notebooks import declared_parameters, notebook_path
+from lib.params import source_of
+from lib.plan import Plan
+from lib.sources import load_questions
+from lib.store import Store
+from lib.sweeps import read_grid
+from lib.tables import markdown, money
+
+
+def estimate_sweep(grid: Path, store: Store) -> pd.DataFrame:
+    """The estimates of `lib.cost.estimate` for every judge x dataset x prompt of a grid of `20-judge`.
+
+    Adds the columns `judge`, `dataset`, and `lengths`: `rows`, or that the sample's texts stand in for them.
+    Raises ValueError for a bad grid.
+    """
+    # The hub says why it cannot be reached; its client's own lines would bury the table.
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+    parts, known, unreached = [], {}, set()
+    defaults = declared_parameters(notebook_path("20-judge"))
+    for run in read_grid(grid):
+        p = SimpleNamespace(**{**defaults, **run.values})
+        for dataset in p.datasets:
+            rows = (dataset, str(source_of_text(dataset, p)), p.n_questions, p.seed)
+            if rows not in known:
+                known[rows] = _rows(dataset, p, unreached)
+            frame, lengths = known[rows]
+            part = estimate(Plan(frame, tuple(p.designs), load_judge(p.judge)), store)
+            parts.append(part.assign(judge=p.judge, dataset=dataset, lengths=lengths))
+    return pd.concat(parts, ignore_index=True)
+
+
+def source_of_text(dataset: str, p) -> str:
+    """Where a dataset's rows come from, as text, whether or not it is there."""
+    return str(p.files.get(dataset, p.source))
+
+
+def _rows(dataset: str, p, unreached: set[str]) -> tuple[pd.DataFrame, str]:
+    try:
+        if dataset not in p.files and p.source in unreached:
+            raise ValueError(f"the {p.source} could not be reached for another dataset, and is not tried again")
+        return build_rows(load_questions(dataset, source_of(dataset, p), p.n_questions, p.seed)), "rows"
+    except Exception as error:  # no network, no file, no such copy: whatever it is, an estimate can still be made
+        print(f"{dataset}: {' '.join(str(error).split())[:200]}", file=sys.stderr)
+        if dataset not in p.files:
+            unreached.add(p.source)
+    sample = build_rows(load_questions(dataset))
+    copies = -(-2 * p.n_questions // len(sample))
+    many = [
+        sample.assign(row_id=sample["row_id"] + f"-{n}", question=sample["question"] + f" {n}") for n in range(copies)
+    ]
+    return pd.concat(many, ignore_index=True)[: 2 * p.n_questions], "sample's texts"
+
+
+def summary(estimates: pd.DataFrame) -> str:
+    """The estimates by judge and design, and their sum, as Markdown."""
+    shown = []
+    groups = [*estimates.groupby(["judge", "prompt"], sort=False), (("all", ""), estimates)]
+    for (judge, prompt), part in groups:
+        numbers = part.select_dtypes("number").sum(skipna=False)
+        price = load_judge(judge).price.get("read", "") if judge != "all" else ""
+        shown.append(
+            {
+                "judge": judge,
+                "prompt": prompt,
+                "calls": f"{numbers['calls']:,.0f}",
+                "missing": f"{numbers['missing']:,.0f}",
+                "tokens in": f"{numbers['tokens_in']:,.0f}",
+                "tokens out": f"{numbers['tokens_out']:,.0f}",
+                "live": money(numbers["live"], numbers["live_low"], numbers["live_high"]),
+                "batch": money(numbers["batch"], numbers["batch_low"], numbers["batch_high"]),
+                "price read": price,
+            }
+        )
+    return markdown(pd.DataFrame(shown))
+
+
+def main(arguments: list[str]) -> int:
+    """`python -m lib.estimate GRID` prints the table."""
+    try:
+        estimates = estimate_sweep(Path(arguments[0]), Store())
+    except ValueError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(f"\n{summary(estimates)}\n")
+    rest = sorted({basis for text in estimates["basis"] for basis in text.split(", ") if basis})
+    print(f"Tokens rest on: {', '.join(rest) or 'nothing, for nothing is missing'}.")
+    print("Brackets hold the range. Prices are those of judges.yaml; replies that are stored cost nothing again.")
+    for lengths, part in estimates.groupby("lengths"):
+        if lengths != "rows":
+            names = ", ".join(part["dataset"].unique())
+            print(f"The rows of {names} were not to be had here: the sample's shorter texts stand in for them.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 import tenacity
 
@@ -20,6 +22,9 @@ ATTEMPTS, PUT_OFF = 5, 20
 # One attempt; all the attempts of a call with their waits; and the longest wait that a provider may ask for before
 # the run stops to be resumed. Seconds.
 ATTEMPT_S, CALL_S, LONGEST_WAIT_S = 330.0, 900.0, 120.0
+
+
+_transient = tenacity.retry_if_exception(lambda error: getattr(error, "kind", "") == "transient")
 
 
 @dataclass
@@ -37,7 +42,7 @@ class Tried:
 async def ask(provider: Provider, request: dict, pace: Pace, tokens: float, tried: Tried) -> Reply:
     """The reply to a request that will use about so many tokens; `tried` counts along. Raises CallError."""
     async for attempt in tenacity.AsyncRetrying(
-        retry=tenacity.retry_if_exception(lambda error: getattr(error, "kind", "") == "transient"),
+        retry=_transient,
         wait=lambda state: wait(state),
         stop=lambda state: _enough(state, tried),
         reraise=True,
@@ -45,6 +50,16 @@ async def ask(provider: Provider, request: dict, pace: Pace, tokens: float, trie
         with attempt:
             reply = await _attempt(provider, request, pace, tokens, tried)
     return reply
+
+
+async def again(question: Callable[..., Awaitable[Any]], *arguments: object) -> Any:
+    """The answer to a question that changes nothing and costs nothing, asked again while its failure is transient."""
+    async for attempt in tenacity.AsyncRetrying(
+        retry=_transient, wait=lambda state: wait(state), stop=tenacity.stop_after_attempt(ATTEMPTS), reraise=True
+    ):
+        with attempt:
+            answer = await question(*arguments)
+    return answer
 
 
 async def _attempt(provider: Provider, request: dict, pace: Pace, tokens: float, tried: Tried) -> Reply:

@@ -11,18 +11,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import tenacity
 from tqdm import tqdm
 
 from lib import ledger
-from lib.attempts import ATTEMPTS, wait
+from lib.attempts import again
 from lib.budget import Budget, check_budget
 from lib.cost import Expected, estimate
 from lib.judges import open_provider
 from lib.ledger import Batch
 from lib.plan import Call, Plan, missing_keys
 from lib.providers import BatchProvider, BatchState, CallError, Reply
-from lib.recorded import Stored
+from lib.recorded import stored
 from lib.store import Store, now
 
 # A provider may list a new batch a moment late; only after so long is one that is not found held for never taken.
@@ -106,7 +105,7 @@ class _Batches:
         """Batches whose sending was cut off: ask the provider whether it has them."""
         for batch in filter(ledger.lost, ledger.batches(self._store, self._plan.judge, ("submitting",))):
             ids = set(ledger.calls_of(self._store, batch))
-            wire = await _again(self._provider.find, batch.id, ids, batch.since)
+            wire = await again(self._provider.find, batch.id, ids, batch.since)
             if wire:
                 ledger.accepted(self._store, batch, wire)
             elif wire is None and time.time() - batch.since > SETTLE_S:
@@ -117,7 +116,7 @@ class _Batches:
         faults, done, total = [], 0, 0
         for batch in ledger.batches(self._store, self._plan.judge, ("open",)):
             try:
-                state = await _again(self._provider.poll, batch.wire)
+                state = await again(self._provider.poll, batch.wire)
                 done, total = done + state.done, total + batch.n
                 if state.state != "running":
                     await self._land(batch, state)
@@ -136,7 +135,7 @@ class _Batches:
 
     async def _land(self, batch: Batch, state: BatchState) -> None:
         requests = ledger.calls_of(self._store, batch)
-        lines = await _again(self._provider.lines, batch.wire) if state.state == "ended" else []
+        lines = await again(self._provider.lines, batch.wire) if state.state == "ended" else []
         answers: dict[str, list[Reply | CallError]] = {}
         for wire, answer in lines:
             answers.setdefault(wire, []).append(answer)
@@ -152,7 +151,8 @@ class _Batches:
                 said = [getattr(each, "raw", None) or str(each) for each in answers[key]]
                 failures[key] = request, f"batch {batch.wire}: two answers for one id: {said}", "row"
             elif isinstance(answer, Reply):
-                replies.append(self._stored(key, request, answer, batch))
+                how = {"latency_s": None, "attempts": 1, "sdk": self._provider.sdk, "at": now(), "batch": batch.wire}
+                replies.append(stored(key, request, answer, **how))
             else:
                 why = str(answer) if answer else state.note or "no line for this call"
                 failures[key] = request, f"batch {batch.wire}: {why}", getattr(answer, "kind", "transient")
@@ -186,25 +186,6 @@ class _Batches:
         if state.state == "failed" and not any(word in state.note for word in ("expired", "cancelled")):
             hint = "; try smaller ones, by batch_calls in its entry" if "limit" in state.note else ""
             raise CallError(f"batch {batch.wire} failed: {state.note}{hint}", "fatal")
-
-    def _stored(self, key: str, request: str, reply: Reply, batch: Batch) -> Stored:
-        return Stored(
-            key=key,
-            request=request,
-            text=reply.text,
-            finish_reason=reply.finish_reason,
-            model=reply.model,
-            tokens_in=reply.tokens_in,
-            tokens_out=reply.tokens_out,
-            tokens_reasoning=reply.tokens_reasoning,
-            tokens_cached=reply.tokens_cached,
-            latency_s=None,
-            attempts=1,
-            sdk=self._provider.sdk,
-            at=now(),
-            batch=batch.wire,
-            raw=reply.raw,
-        )
 
     async def _send(self) -> None:
         missing = missing_keys(self._plan, self._store) - self._tried
@@ -254,16 +235,3 @@ class _Batches:
             size += length
         if part:
             yield part
-
-
-async def _again(ask, *arguments):
-    """A question that changes nothing, asked again while its failure is transient."""
-    async for attempt in tenacity.AsyncRetrying(
-        retry=tenacity.retry_if_exception(lambda error: getattr(error, "kind", "") == "transient"),
-        wait=wait,
-        stop=tenacity.stop_after_attempt(ATTEMPTS),
-        reraise=True,
-    ):
-        with attempt:
-            answer = await ask(*arguments)
-    return answer

@@ -15,7 +15,7 @@ import pandas as pd
 from lib.judges import Judge
 from lib.plan import Call, Plan, chunks
 from lib.prompts import load_prompt
-from lib.recorded import Stored
+from lib.recorded import COLUMNS, Stored
 from lib.store import Store
 
 # Fewer stored calls than these say too little about the next ones.
@@ -69,7 +69,7 @@ class Expected:
     def __init__(self, judge: Judge, store: Store):
         self._judge = judge
         density, by_prompt = [], {}
-        for call in store.latest(judge.provider, judge.model):
+        for call in _latest(store, judge):
             texts = [message["content"] for message in json.loads(call.request)["messages"]]
             if call.tokens_in and any(texts):
                 density.append(call.tokens_in / sum(map(len, texts)))
@@ -187,6 +187,14 @@ def used(plan: Plan, store: Store, keys: Iterable[str], expected: Expected) -> p
         lines.append({"what": what, **ends, "actual": sum(known) if known or not values else None})
     types = dict.fromkeys(("estimated", "low", "high", "actual"), "Float64")
     return pd.DataFrame(lines, columns=["what", *types]).astype(types)
+
+
+def _latest(store: Store, judge: Judge) -> list[Stored]:
+    """The newest replies of the judge's model, at most 2,000, of the newest 20,000 in the store."""
+    columns = ", ".join(COLUMNS[:-1])
+    query = f"""SELECT * FROM (SELECT {columns} FROM calls ORDER BY rowid DESC LIMIT 20000)
+        WHERE json_extract(request, '$.model') = ? AND json_extract(request, '$.provider') = ? LIMIT 2000"""
+    return [Stored(*row) for row in store.execute(query, (judge.model, judge.provider))]
 
 
 def _summary(calls: list[Stored]) -> tuple[tuple[float, float, float], float, float, int]:

@@ -23,7 +23,7 @@ from lib.pace import Pace
 from lib.parsing import parse_reply
 from lib.plan import Call, Plan, chunks
 from lib.providers import CallError, Provider
-from lib.recorded import Stored, write_recorded
+from lib.recorded import Stored, stored, write_recorded
 from lib.store import Store, now
 
 # So many calls in a row without one reply: the server is gone, and the rest would only wait for nothing.
@@ -133,10 +133,10 @@ class Engine:
                 continue
             if self._ending:
                 continue
-            stored = await self._ask(call)
-            await self.budget.settle(amount, stored)
-            if stored is not None:
-                self._arrived.append(stored)
+            reply = await self._ask(call)
+            await self.budget.settle(amount, reply)
+            if reply is not None:
+                self._arrived.append(reply)
                 self._wake.set()
                 # Under way until it is on the disk: so a kill loses no more than the calls that may be in flight.
                 await self._committed.wait()
@@ -152,22 +152,13 @@ class Engine:
             return self._fail(call, error, tried)
         except Exception as error:  # a fault of an adapter is one call's failure: the others are paid for
             return self._fail(call, CallError(f"{type(error).__name__}: {error}", "row"), tried)
-        return Stored(
-            key=call.key,
-            request=call.text,
-            text=reply.text,
-            finish_reason=reply.finish_reason,
-            model=reply.model,
-            tokens_in=reply.tokens_in,
-            tokens_out=reply.tokens_out,
-            tokens_reasoning=reply.tokens_reasoning,
-            tokens_cached=reply.tokens_cached,
-            latency_s=round(tried.seconds, 4),
-            attempts=tried.attempts,
-            sdk=self._provider.sdk,
-            at=now(),
-            raw=reply.raw,
-        )
+        how = {
+            "latency_s": round(tried.seconds, 4),
+            "attempts": tried.attempts,
+            "sdk": self._provider.sdk,
+            "at": now(),
+        }
+        return stored(call.key, call.text, reply, **how)
 
     def _fail(self, call: Call, error: CallError, tried: Tried) -> None:
         self.failed += 1

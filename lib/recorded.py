@@ -10,10 +10,11 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from lib import paths
+from lib.providers import Reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,11 @@ class Stored:
     at: str | None
     batch: str | None = None
     raw: str | None = None
+
+
+def stored(key: str, request: str, reply: Reply, **how: object) -> Stored:
+    """A reply to be stored under its call. `how` has latency_s, attempts, sdk and at, and batch if it came in one."""
+    return Stored(key=key, request=request, **asdict(reply), **how)
 
 
 COLUMNS = tuple(field.name for field in fields(Stored))

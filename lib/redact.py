@@ -16,11 +16,11 @@ HIDDEN = "[key]"
 # What a key of the providers looks like, whole or masked as servers echo it.
 _SHAPE = r"\b(?:sk-|AIza|xai-|gsk_|hf_)"
 _WHOLE = re.compile(_SHAPE + r"[\w-]{12,}")
-_MASKED = re.compile(_SHAPE + r"[\w*…-]{6,}\.{0,3}[\w-]*")
+_MASKED = re.compile(_SHAPE + r"[\w*…-]{6,}(?:\.{3}[\w-]+)?")
 # Where a key stands in a header or an address, whatever its shape.
 _PLACED = re.compile(
     r"""((?:authorization|x-goog-api-key|x-api-key|api-key)["']?\s*[:=]\s*["']?(?:bearer\s+|basic\s+)?|\bbearer\s+
-    |[?&](?:key|api_?key|access_token|token)=)[^\s"'&,;})\]]{4,}""",
+    |[?&](?:key|api_?key|access_token|token)=)(?!\[key\])[^\s"'&,;})\]]{4,}""",
     re.I | re.X,
 )
 _NAMED = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD)$")

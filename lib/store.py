@@ -174,13 +174,6 @@ class Store:
             WHERE state IN {OPEN} AND key IN ({{}})"""
         return {row[0] for row in self.select(query, list(dict.fromkeys(keys)))}
 
-    def latest(self, provider: str, model: str, n: int = 2000) -> list[Stored]:
-        """The newest replies of a model, at most `n`, for what its calls use. Looks at the last 10 n of the store."""
-        columns = ", ".join(COLUMNS[:-1])
-        query = f"""SELECT * FROM (SELECT {columns} FROM calls ORDER BY rowid DESC LIMIT {10 * n})
-            WHERE json_extract(request, '$.model') = ? AND json_extract(request, '$.provider') = ? LIMIT {n}"""
-        return [Stored(*row) for row in self._db.execute(query, (model, provider))]
-
     def renew(self) -> None:
         """Say that this process still works on its claims."""
         self._db.execute("UPDATE claims SET renewed = ? WHERE owner = ?", (time.time(), self._owner))

@@ -28,7 +28,6 @@ PROVIDERS = ("openai", "anthropic", "google")
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     monkeypatch.setattr(attempts, "wait", lambda state: 0)
-    monkeypatch.setattr(batch, "wait", lambda state: 0)
     monkeypatch.setattr(batch, "POLL_S", 0.05)
 
 

@@ -112,3 +112,27 @@ async def _gone(address):
         return error.kind
     finally:
         await chat.close()
+
+
+def test_anthropics_sdk_reaches_the_embedded_model_through_its_own_messages(rows):
+    """A real model behind a server that is not ours: text, stop reason and usage come through the whole path."""
+
+    async def both():
+        embedded = open_provider(SMOLLM2)
+        await embedded._start()
+        try:
+            url = embedded._servers[0].listening_address
+            judge = Judge("claude-like", "anthropic", "any-name", base_url=url, open_cap=40, in_flight=1)
+            store, plan = Store(":memory:", recorded=()), Plan(rows[:2], ("H.v1",), judge)
+            outcome = await execute(plan, store)
+            too_long = rows[:1].assign(candidate="word " * 20_000)
+            refused = await execute(Plan(too_long, ("H.v1",), judge), store)
+            return outcome, judgments(plan, store), store.get(call.key for call in plan), refused
+        finally:
+            await embedded.close()
+
+    outcome, table, replies, refused = asyncio.run(both())
+    assert (outcome.answered, outcome.failed) == (2, 0) and (refused.answered, refused.failed) == (0, 1)
+    assert all(reply.text and reply.sdk.startswith("anthropic ") for reply in replies.values())
+    assert table["tokens_in"].gt(100).all() and table["tokens_out"].between(1, 40).all()
+    assert table["finish_reason"].isin(["stop", "length"]).all()

@@ -9,11 +9,13 @@ import sys
 import nbformat
 import pandas as pd
 import pytest
+import yaml
 
 from lib import paths
-from lib.notebooks import notebooks
+from lib.notebooks import notebooks, run_notebook
 from lib.recorded import call_key
 from lib.store import Store
+from tests.fakes import Fakes, message
 
 pytestmark = pytest.mark.notebooks
 COMPARISON = "sample-40q-seed0--smollm2+lexical"
@@ -191,3 +193,58 @@ def test_a_bad_parameter_ends_with_one_clear_line_and_nothing_half_written(tmp_p
     done = _run(tmp_path, *command, "-p", "live_calls", "0", *arguments)
     assert done.returncode != 0 and line in done.stderr.strip().splitlines()[-1]
     assert not (tmp_path / "data" / "judgments").exists()
+
+
+def _entry(tmp_path, server, **more):
+    entry = {"provider": "anthropic", "model": "m", "base_url": server.root, "open_cap": 500, **more}
+    path = tmp_path / "judges.yaml"
+    path.write_text(yaml.safe_dump({"hosted": entry}))
+    return path
+
+
+def test_batches_by_a_sweep_are_sent_by_the_first_and_collected_by_a_later_one(tmp_path, monkeypatch):
+    """What a person with a key does over two days, in processes of their own."""
+    out = tmp_path / "out"
+    grid = tmp_path / "g.yaml"
+    fixed = {"source": "sample", "n_questions": 2, "judge": "hosted", "mode": "batch", "max_usd": 1.0}
+    grid.write_text(
+        yaml.safe_dump({"notebook": "20-judge", "fixed": fixed, "grid": {"designs": [["C.v1"], ["H.v1"]]}})
+    )
+    with Fakes(status="running") as server:
+        monkeypatch.setenv("TEST_JUDGES", str(_entry(tmp_path, server)))
+        first = _run(out, "lib.sweeps", "sweep", grid)
+        assert first.stdout.count("incomplete: 12 calls have no reply (12 in batches)") == 2, (
+            first.stdout + first.stderr
+        )
+        assert not list((out / "data" / "judgments").glob("*/*.parquet"))
+        for batch in server.batches.values():
+            batch["status"] = "ended"
+        second = _run(out, "lib.sweeps", "sweep", grid)
+        assert second.stdout.count("| done ") == 2, second.stdout + second.stderr
+        third = _run(out, "lib.sweeps", "sweep", grid)
+        assert third.stdout.count("| already done ") == 2
+    assert len(server.batches) == 2 and not server.asked
+    cells = sorted(path.name for path in (out / "data" / "judgments").glob("*/*.parquet"))
+    assert len(cells) == 6 and cells[0] == "hosted.primary.asqa.C.v1.parquet"
+
+
+def test_a_live_run_stops_under_its_budget_and_says_so_in_the_notebook(tmp_path, monkeypatch, out):
+    price = {"read": "2026-11-30", "input": 1000, "output": 1000}
+    # Each reply costs three dollars, more than the estimate could know.
+    with Fakes(answers=[(200, {}, message(output_tokens=3000))] * 48) as server:
+        monkeypatch.setenv("TEST_JUDGES", str(_entry(tmp_path, server, price=price, in_flight=1)))
+        run_notebook("20-judge", tmp_path / "o.ipynb", {"judge": "hosted", "n_questions": 2, "max_usd": 30.0})
+    text = (tmp_path / "o.ipynb").read_text(encoding="utf-8")
+    assert "may not fit into max_usd any more" in text and "not asked yet; run this notebook again" in text
+    assert 5 < sum(server.asked.values()) <= 10
+
+
+def test_the_study_is_estimated_without_a_key_and_without_the_network(tmp_path):
+    done = _run(tmp_path, "lib.estimate", "params/sweeps/primary.yaml")
+    assert done.returncode == 0, done.stderr
+    total = next(line for line in done.stdout.splitlines() if line.startswith("| all "))
+    cells = [cell.strip() for cell in total.split("|")]
+    assert cells[3] == cells[4] == "16,800" and cells[7].startswith("$") and cells[8].startswith("$")
+    for judge, designs in (("opus", 4), ("gpt-4.1", 4), ("gemini", 4), ("sonnet-4.6", 2)):
+        assert sum(line.startswith(f"| {judge} ") for line in done.stdout.splitlines()) == designs
+    assert "the sample's shorter texts stand in" in done.stdout

@@ -226,6 +226,7 @@ def test_a_run_that_ends_in_any_way_does_not_end_the_sweep(small, tmp_path, monk
     def broken(name, out, values):
         if values["n"] == 1:
             raise RuntimeError(f"the kernel died in {paths.ROOT}/lib")
+        out.write_bytes(small.read_bytes())
 
     monkeypatch.setattr(sweeps, "run_notebook", broken)
     grid = write(tmp_path / "g.yaml", {"notebook": "90-small", "grid": {"n": [1, 2]}})

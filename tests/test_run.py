@@ -159,6 +159,33 @@ def test_a_store_that_cannot_be_written_stops_the_run_with_its_error(rows, store
         go(Plan(rows, ("C.v1",), JUDGE), store, Fake())
 
 
+def test_replies_that_the_disk_does_not_take_go_to_a_file_and_are_read_from_there(rows, tmp_path, monkeypatch):
+    """The calls under way arrive too, nothing more is asked, and the error says where the replies are."""
+    import sqlite3
+    import tempfile
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    path, put, fake = tmp_path / "calls.sqlite", Store.put, Fake()
+    store = Store(path, recorded=())
+
+    def full(self, batch):
+        if len(fake.asked) > 12:
+            raise sqlite3.OperationalError("database or disk is full")
+        put(self, batch)
+
+    monkeypatch.setattr(Store, "put", full)
+    plan = Plan(many(rows, 25), ("C.v1",), JUDGE)
+    with pytest.raises(sqlite3.OperationalError, match="full") as caught:
+        go(plan, store, fake)
+    assert "move that file to data/recorded/" in caught.value.__notes__[0]
+    asked, spilled = len(fake.asked), list(tmp_path.glob("judge-replies-*.jsonl.gz"))
+    assert asked < 20 and len(spilled) == 1
+    monkeypatch.setattr(Store, "put", put)
+    again = Store(path, recorded=spilled)
+    assert survey(plan, again).missing == 100 - asked
+    assert go(plan, again, Fake()).answered == 100 - asked
+
+
 def test_a_fault_of_an_adapter_is_one_calls_failure_and_the_others_are_kept(rows, store):
     fake = Fake(lambda number: RuntimeError("odd") if number == 3 else REPLY)
     outcome = go(Plan(many(rows, 5), ("C.v1",), JUDGE), store, fake)

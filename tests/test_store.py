@@ -177,6 +177,40 @@ def test_a_store_of_another_version_is_refused(tmp_path):
         Store(tmp_path / "c.sqlite", recorded=())
 
 
+_VERSION_1 = """
+CREATE TABLE calls (
+  key TEXT PRIMARY KEY, request TEXT NOT NULL, text TEXT, finish_reason TEXT, model TEXT,
+  tokens_in INTEGER, tokens_out INTEGER, tokens_reasoning INTEGER, tokens_cached INTEGER,
+  latency_s REAL, attempts INTEGER, sdk TEXT, at TEXT, raw TEXT);
+CREATE TABLE failures (key TEXT NOT NULL, request TEXT NOT NULL, error TEXT, kind TEXT, at TEXT);
+CREATE TABLE claims (key TEXT PRIMARY KEY, owner TEXT NOT NULL, renewed REAL NOT NULL);
+INSERT INTO calls VALUES ('k', '{}', 't', 'stop', 'm', 1, 2, NULL, NULL, 0.5, 1, 's', 'a', 'body');
+INSERT INTO failures VALUES ('f', '{}', 'old', 'row', 'a');
+PRAGMA user_version = 1
+"""
+
+
+def test_a_store_of_the_first_version_keeps_its_replies_and_takes_new_ones(tmp_path):
+    with sqlite3.connect(tmp_path / "c.sqlite") as db:
+        db.executescript(_VERSION_1)
+    code = f"from lib.store import Store; print(len(Store({str(tmp_path / 'c.sqlite')!r}, recorded=())))"
+    both = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [child.communicate()[0] for child in both] == ["1\n", "1\n"]
+    store = Store(tmp_path / "c.sqlite", recorded=())
+    assert store.get(["k"])["k"].text == "t" and store.get(["k"])["k"].batch is None
+    assert store.raws(["k"]) == {"k": "body"} and store.failures(["f"]) == {"f": "old"}
+    store.put([reply("l")])
+    store.put_failure("g", "{}", "new", "row", 3)
+    assert store.execute("SELECT attempts FROM failures WHERE key = 'g'").fetchone() == (3,)
+
+
+def test_a_failure_is_stored_without_keys_whoever_wrote_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "a-key-without-a-shape")
+    store = Store(tmp_path / "c.sqlite", recorded=())
+    store.put_failure("k", "{}", "no: a-key-without-a-shape, sk-abcdefghijklmnop", "row")
+    assert store.failures(["k"]) == {"k": "no: [key], [key]"}
+
+
 def test_a_claimed_call_is_given_to_nobody_else_until_it_is_answered_or_failed(tmp_path):
     one, two = (Store(tmp_path / "c.sqlite", recorded=()) for _ in range(2))
     assert one.claim(["k", "l", "m"]) == {"k", "l", "m"}

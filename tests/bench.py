@@ -5,9 +5,7 @@ Nothing here passes or fails: a busy machine is slow, and a ratio says more than
 
 from __future__ import annotations
 
-import asyncio
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -17,17 +15,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-import lib.providers.openai  # noqa: F401  (its import takes a second, once; it is not what is measured)
-from lib.judges import Judge
 from lib.parsing import parse_reply
 from lib.plan import Plan, judged_chunks
-from lib.run import execute
 from lib.stats import cluster_bootstrap, question_wins
 from lib.store import Store
+from tests import bench_hosted
 from tests.loopback import completion
-
-IN_FLIGHT, DELAY_S, CALLS = 100, 0.05, 4_000
-PROMPTS = ("C.v1", "H.v1", "R.v1", "B.v1")
 
 
 def rows(n: int) -> pd.DataFrame:
@@ -48,42 +41,6 @@ def rows(n: int) -> pd.DataFrame:
 
 def line(what: str, value: str, ratio: str = "") -> None:
     print(f"| {what} | {value} | {ratio} |", flush=True)
-
-
-async def bare(url: str, bodies: list[dict]) -> float:
-    """Calls a second of a bare aiohttp loop with as many in flight."""
-    import aiohttp
-
-    waiting = iter(bodies)
-
-    async def worker(session):
-        for body in waiting:
-            async with session.post(f"{url}/chat/completions", json=body) as response:
-                await response.json()
-
-    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=IN_FLIGHT)) as session:
-        started = time.perf_counter()
-        await asyncio.gather(*(worker(session) for _ in range(IN_FLIGHT)))
-    return len(bodies) / (time.perf_counter() - started)
-
-
-def live(folder: Path) -> None:
-    command = [sys.executable, "-m", "tests.loopback", str(DELAY_S)]
-    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    try:
-        url = f"http://127.0.0.1:{server.stdout.readline().strip()}/v1"
-        judge = Judge("bench", "openai", "m", base_url=url, in_flight=IN_FLIGHT)
-        plan = Plan(rows(CALLS // 4), PROMPTS, judge)
-        bodies = [{"model": "m", "messages": call.request["messages"]} for call in plan]
-        yardstick = asyncio.run(bare(url, bodies))
-        line(f"bare aiohttp, {IN_FLIGHT} in flight, {DELAY_S * 1000:.0f} ms", f"{yardstick:,.0f} calls/s", "1.00")
-        store = Store(folder / "live.sqlite", recorded=())
-        outcome = asyncio.run(execute(plan, store))
-        rate = outcome.answered / outcome.seconds
-        line("runner with store, through the SDK", f"{rate:,.0f} calls/s", f"{rate / yardstick:.2f} of bare aiohttp")
-        replay(plan, store)
-    finally:
-        server.kill()
 
 
 def replay(plan: Plan, store: Store) -> None:
@@ -148,20 +105,20 @@ def statistics() -> None:
 
 
 _LEXICAL = """
-import asyncio, resource, sys, time
-from dataclasses import replace
+import asyncio, sys, time
 from lib.judges import load_judge
 from lib.plan import Plan, judged_chunks
 from lib.run import execute
 from lib.store import Store
-from tests.bench import PROMPTS, rows
+from tests.bench import rows
+from tests.bench_hosted import PROMPTS, peak_mb
 n, path = int(sys.argv[1]), sys.argv[2]
 plan = Plan(rows(n // 4), PROMPTS, load_judge("lexical"))
 store = Store(path, recorded=())
 started = time.perf_counter()
 asyncio.run(execute(plan, store))
 judged = sum(chunk["verdict"].notna().sum() for chunk in judged_chunks(plan, store))
-print(judged, time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(judged, time.perf_counter() - started, peak_mb())
 """
 
 
@@ -177,7 +134,7 @@ def lexical(folder: Path) -> None:
         growth = f"{each / first:.2f} of the cost a row at 10,000"
         line(
             f"lexical, {n:,} judgments, stored and read back",
-            f"{float(seconds):.1f} s, peak {int(peak) / 1e3:.0f} MB",
+            f"{float(seconds):.1f} s, peak {float(peak):.0f} MB",
             growth,
         )
 
@@ -185,12 +142,15 @@ def lexical(folder: Path) -> None:
 def main() -> None:
     print("| what | measured | ratio |\n|---|---|---|")
     with tempfile.TemporaryDirectory() as name:
-        live(Path(name))
+        plan, store = bench_hosted.live(Path(name), rows, line)
+        bench_hosted.store_overhead(Path(name), store, plan, line)
+        replay(plan, store)
+        bench_hosted.memory(Path(name), line)
+        bench_hosted.killed(Path(name), rows, line)
         parser()
         statistics()
         lexical(Path(name))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    line("peak memory of this process", f"{peak:.0f} MB")
+    line("peak memory of this process", f"{bench_hosted.peak_mb():.0f} MB")
 
 
 if __name__ == "__main__":

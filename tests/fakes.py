@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 
 from aiohttp import web
 
-from tests.loopback import REPLY, Loopback, completion
+from tests.loopback import REPLY, Loopback, completion, serve
 
 
 def message(text: str | None = REPLY, stop: str = "end_turn", **usage: object) -> dict:
@@ -262,3 +262,10 @@ class Fakes(Loopback):
         if wire not in self.batches:
             return web.json_response({"error": {"message": f"No batch {wire}"}}, status=404)
         return web.json_response(self._openai(wire))
+
+
+if __name__ == "__main__":
+    import asyncio
+    import sys
+
+    asyncio.run(serve(Fakes(delay=float(sys.argv[1]))))

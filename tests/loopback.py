@@ -1,6 +1,6 @@
 """An OpenAI-compatible chat server on loopback, for tests and `make bench`: counts what it is asked.
 
-`python -m tests.loopback` runs one in a process of its own and prints its port.
+`python -m tests.fakes SECONDS` runs one in a process of its own and prints its port.
 """
 
 from __future__ import annotations
@@ -93,12 +93,7 @@ class Loopback:
         self._loop.close()
 
 
-async def _serve(delay: float) -> None:
-    print(await Loopback(delay).start(), flush=True)
+async def serve(server: Loopback) -> None:
+    """Run a server until this process is stopped; its port is printed first."""
+    print(await server.start(), flush=True)
     await asyncio.Event().wait()
-
-
-if __name__ == "__main__":
-    import sys
-
-    asyncio.run(_serve(float(sys.argv[1])))

@@ -35,7 +35,7 @@ class Gemini:
     most_calls, most_bytes = 50_000, 400_000_000
 
     def __init__(self, base_url: str, api_key: str):
-        self._url = base_url
+        self._url, self._configs = base_url, {}
         self._client = genai.Client(
             api_key=api_key,
             enterprise=False,
@@ -54,19 +54,24 @@ class Gemini:
         with self._errors(request["params"]):
             answer = await self._client.aio.models.generate_content(
                 model=request["model"],
-                contents=[
-                    types.Content(role=each["role"], parts=[types.Part(text=each["content"])]) for each in rest
-                ],
-                config=types.GenerateContentConfig(
-                    system_instruction=system,
-                    # The body as it came, read here; continuations would be further paid calls.
-                    should_return_http_response=True,
-                    automatic_continuation=False,
-                    automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
-                    **request["params"],
-                ),
+                contents=[types.Content(role=each["role"], parts=[types.Part(text=each["content"])]) for each in rest],
+                config=self._config(system, request["params"]),
             )
         return read_content(without_keys(answer.sdk_http_response.body or ""))
+
+    def _config(self, system: str, params: dict) -> types.GenerateContentConfig:
+        """The SDK's form of a call's settings: checked once for each design, not for each call."""
+        key = json.dumps([system, params])
+        if key not in self._configs:
+            self._configs[key] = types.GenerateContentConfig(
+                system_instruction=system,
+                # The body as it came, read here; continuations would be further paid calls.
+                should_return_http_response=True,
+                automatic_continuation=False,
+                automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
+                **params,
+            )
+        return self._configs[key]
 
     async def close(self) -> None:
         await self._client.aio.aclose()

@@ -248,3 +248,5 @@ def test_the_study_is_estimated_without_a_key_and_without_the_network(tmp_path):
     for judge, designs in (("opus", 4), ("gpt-4.1", 4), ("gemini", 4), ("sonnet-4.6", 2)):
         assert sum(line.startswith(f"| {judge} ") for line in done.stdout.splitlines()) == designs
     assert "the sample's shorter texts stand in" in done.stdout
+    readme = " ".join((paths.ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"{cells[7]} live and {cells[8]} in batches" in readme

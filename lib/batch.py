@@ -16,7 +16,7 @@ from tqdm import tqdm
 from lib import ledger
 from lib.attempts import again
 from lib.budget import Budget, check_budget
-from lib.cost import Expected, estimate
+from lib.cost import Expected, lowest
 from lib.judges import open_provider
 from lib.ledger import Batch
 from lib.plan import Call, Plan, missing_keys
@@ -63,9 +63,8 @@ async def execute_batches(
     missing = missing_keys(plan, store)
     waiting = store.in_batches(missing)
     if max_usd is not None:
-        low = estimate(plan, store)["batch_low"]
-        lowest = None if low.isna().any() or missing <= waiting else float(low.sum())
-        max_usd = check_budget(plan.judge, max_usd, lowest)
+        unsent = not missing <= waiting
+        max_usd = check_budget(plan.judge, max_usd, lambda: lowest(plan, store, "batch") if unsent else None)
     if not missing and not ledger.batches(store, plan.judge):
         return BatchOutcome(0, 0, 0, 0, 0)
     opened = provider or open_provider(plan.judge)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from lib.cost import Expected, dollars, reply_dollars
 from lib.judges import Judge
@@ -21,7 +22,12 @@ class Budget:
         self._judge, self._expected, self._max = judge, expected, max_usd
         self._settled = asyncio.Condition()
         self._reserved, self._longest = 0.0, 0
-        self.spent = 0.0
+        self._spent, self._known = 0.0, True
+
+    @property
+    def spent(self) -> float | None:
+        """Dollars spent, None where a reply without a known cost is among them and nothing was set aside for it."""
+        return self._spent if self._known else None
 
     def most(self, call: Call, batch: bool = False) -> float:
         """The most that a call is expected to cost, in dollars; 0 without a limit."""
@@ -37,7 +43,7 @@ class Budget:
             return 0.0
         amount = self.most(call)
         async with self._settled:
-            while self.spent + self._reserved + amount > self._max:
+            while self._spent + self._reserved + amount > self._max:
                 if self._reserved <= 1e-12:
                     return None
                 await self._settled.wait()
@@ -49,16 +55,17 @@ class Budget:
         cost = 0.0 if reply is None else reply_dollars(self._judge, reply)
         async with self._settled:
             self._reserved -= amount
-            self.spent += amount if cost is None else cost
+            self._known = self._known and (cost is not None or self._max is not None)
+            self._spent += amount if cost is None else cost
             self._longest = max(self._longest, (reply.tokens_out or 0) if reply else 0)
             self._settled.notify_all()
 
 
-def check_budget(judge: Judge, max_usd: float, low: float | None) -> float | None:
+def check_budget(judge: Judge, max_usd: float, lowest: Callable[[], float | None]) -> float | None:
     """The limit of a run, None where the judge costs nothing.
 
     Raises ValueError for a negative limit, one that cannot be kept because the price is unknown, and one below
-    the low end `low` of the estimate.
+    the low end of the estimate, which `lowest` gives.
     """
     if not max_usd >= 0:
         raise ValueError(f"max_usd must be 0 or more dollars, not {max_usd}")
@@ -69,6 +76,7 @@ def check_budget(judge: Judge, max_usd: float, low: float | None) -> float | Non
             f"judge {judge.name} has no price, so max_usd cannot be kept; add price to its entry in judges.yaml "
             "(input and output 0 for a server that costs nothing)"
         )
+    low = lowest()
     if low is not None and low > max_usd:
         raise ValueError(
             f"judge {judge.name}: this run would cost at least ${low:,.2f} by the estimate, and max_usd is "

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from statistics import fmean, quantiles, stdev
 
 import pandas as pd
@@ -64,31 +65,39 @@ def reply_dollars(judge: Judge, reply: Stored) -> float | None:
 
 
 class Expected:
-    """What a call of this judge will use: from stored calls of the same model and prompt, else from its length."""
+    """What a call of this judge will use: from stored calls of the same model and prompt, else from its length.
+
+    The store is read once, at the first question, so what a run adds does not change its own estimate.
+    """
 
     def __init__(self, judge: Judge, store: Store):
-        self._judge = judge
+        self._judge, self._store = judge, store
+
+    @cached_property
+    def _known(self) -> tuple[tuple[float, float, float], dict[str, tuple]]:
+        """Tokens a character (likely, fewest, most), and what calls used by their system message; read once."""
         density, by_prompt = [], {}
-        for call in _latest(store, judge):
+        for call in _latest(self._store, self._judge):
             texts = [message["content"] for message in json.loads(call.request)["messages"]]
             if call.tokens_in and any(texts):
                 density.append(call.tokens_in / sum(map(len, texts)))
             if call.tokens_out is not None:
                 by_prompt.setdefault(texts[0], []).append(call)
-        self._density = tuple(1 / each for each in _CHARS)
+        densities = tuple(1 / each for each in _CHARS)
         if len(density) >= ENOUGH:
             ends = quantiles(density, n=20, method="inclusive")
-            self._density = fmean(density), ends[0], ends[-1]
-        self._stored = {text: _summary(calls) for text, calls in by_prompt.items() if len(calls) >= ENOUGH}
+            densities = fmean(density), ends[0], ends[-1]
+        return densities, {text: _summary(calls) for text, calls in by_prompt.items() if len(calls) >= ENOUGH}
 
     def usage(self, call: Call) -> Usage:
         """The tokens and the seconds of one call."""
+        densities, stored = self._known
         texts = [message["content"] for message in call.request["messages"]]
         characters = sum(map(len, texts))
-        tokens_in = tuple(characters * each for each in self._density)
-        if texts[0] not in self._stored:
+        tokens_in = tuple(characters * each for each in densities)
+        if texts[0] not in stored:
             return self._guessed(call, tokens_in)
-        tokens_out, most, seconds, n = self._stored[texts[0]]
+        tokens_out, most, seconds, n = stored[texts[0]]
         return Usage(tokens_in, tokens_out, most, seconds, f"{n} stored calls of {call.prompt_id}")
 
     def _guessed(self, call: Call, tokens_in: tuple[float, float, float]) -> Usage:
@@ -133,6 +142,12 @@ def estimate(plan: Plan, store: Store, expected: Expected | None = None) -> pd.D
     return frame.astype(dict.fromkeys(_AMOUNTS, "Float64"))
 
 
+def lowest(plan: Plan, store: Store, mode: str) -> float | None:
+    """The low end in dollars of what a plan's missing calls will cost, None where the price is unknown."""
+    low = estimate(plan, store)[f"{mode}_low"]
+    return None if low.isna().any() else float(low.sum())
+
+
 def _line(prompt: str) -> dict:
     tokens = [f"tokens_{kind}{end}" for kind in ("in", "out") for end in ("", "_low", "_high")]
     counts = dict.fromkeys(("calls", "store", "recorded", "in_batches", "missing"), 0)
@@ -160,16 +175,18 @@ def _add(line: dict, judge: Judge, usage: Usage) -> None:
 def used(plan: Plan, store: Store, keys: Iterable[str], expected: Expected) -> pd.DataFrame:
     """The estimate beside what was used, for the plan's calls in `keys` that have a reply: those asked for just now.
 
-    One line for `replies`, `tokens in`, `tokens out` and `dollars`; columns `what, estimated, low, high, actual`.
-    `expected` is from before the run. `actual` is missing where no reply says it, or a price is unknown.
+    One line for `replies`, `tokens in`, `tokens out`, `dollars`, and the plan's other replies, which were replayed;
+    columns `what, estimated, low, high, actual`. `expected` is from before the run. `actual` is missing where no
+    reply says it, or a price is unknown.
     """
-    keys, seen, replies, total = set(keys), set(), [], _line("")
+    keys, seen, replies, replayed, total = set(keys), set(), [], 0, _line("")
     for chunk in chunks(plan):
-        calls = {call.key: call for call in chunk if call.key in keys and call.key not in seen}
+        calls = {call.key: call for call in chunk if call.key not in seen}
         found = store.get(calls)
-        seen |= found.keys()
-        replies += found.values()
-        for key in found:
+        seen |= calls.keys()
+        replies += [reply for key, reply in found.items() if key in keys]
+        replayed += sum(key not in keys for key in found)
+        for key in found.keys() & keys:
             _add(total, plan.judge, expected.usage(calls[key]))
     mode = "batch" if any(reply.batch for reply in replies) else "live"
     costs = [reply_dollars(plan.judge, reply) for reply in replies]
@@ -185,6 +202,7 @@ def used(plan: Plan, store: Store, keys: Iterable[str], expected: Expected) -> p
         }
         known = [value for value in values if value is not None]
         lines.append({"what": what, **ends, "actual": sum(known) if known or not values else None})
+    lines.append({"what": "replayed, at no cost", "actual": replayed})
     types = dict.fromkeys(("estimated", "low", "high", "actual"), "Float64")
     return pd.DataFrame(lines, columns=["what", *types]).astype(types)
 

@@ -218,7 +218,9 @@ class Engine:
             parsed = [parse_reply(reply.text, reply.finish_reason) for reply in batch]
             self._unjudged.update(each.reason for each in parsed if each.verdict is None)
             unjudged = " ".join(f"{name}={n}" for name, n in sorted(self._unjudged.items())) or "0"
-            self._bar.set_postfix_str(f"unjudged {unjudged}, ${self.budget.spent:.2f}", refresh=False)
+            spent = self.budget.spent
+            cost = "cost unknown" if spent is None else f"${spent:.2f}"
+            self._bar.set_postfix_str(f"unjudged {unjudged}, {cost}", refresh=False)
         self._bar.update(len(batch))
 
     async def _renew(self) -> None:

@@ -101,7 +101,7 @@ def parsing(table: pd.DataFrame) -> str:
     lines = []
     for judge, part in table.groupby("judge", sort=False):
         asked, unjudged = part["asked"].sum(), part["unjudged"].sum()
-        lines.append(f"- {judge}: {asked - unjudged} of {asked} replies hold a verdict, {unjudged} stay unjudged.")
+        lines.append(f"- {judge}: {asked - unjudged} of {asked} judgments have a verdict, {unjudged} are unjudged.")
     return "\n".join(lines)
 
 

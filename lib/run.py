@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass
 
 from lib.budget import check_budget
-from lib.cost import estimate
+from lib.cost import lowest
 from lib.engine import Engine
 from lib.judges import open_provider
 from lib.plan import Plan, missing_keys
@@ -22,8 +22,8 @@ from lib.store import Store
 class Outcome:
     """What a run did: calls `answered` and `failed` now, still `missing` afterwards, and `seconds`.
 
-    `in_batches` are among the missing: a provider has them in a batch, so they were not asked. `dollars` were spent
-    as far as usage and price are known. `stopped` says why it ended early, "" where it did not.
+    `in_batches` are among the missing: a provider has them in a batch, so they were not asked. `dollars` were spent,
+    None where a price or a reply's usage is unknown. `stopped` says why it ended early, "" where it did not.
     """
 
     answered: int
@@ -31,7 +31,7 @@ class Outcome:
     missing: int
     seconds: float
     in_batches: int = 0
-    dollars: float = 0.0
+    dollars: float | None = 0.0
     stopped: str = ""
 
 
@@ -56,7 +56,8 @@ async def execute(
     in_batches = store.in_batches(missing)
     missing -= in_batches
     if max_usd is not None:
-        max_usd = check_budget(plan.judge, max_usd, _lowest(plan, store) if missing and limit is None else None)
+        foreseen = missing and limit is None
+        max_usd = check_budget(plan.judge, max_usd, lambda: lowest(plan, store, "live") if foreseen else None)
     if not missing:
         return Outcome(0, 0, len(in_batches), 0.0, len(in_batches))
     started = time.monotonic()
@@ -71,8 +72,3 @@ async def execute(
     left = len(missing) - len(store.where(missing)) + len(in_batches)
     seconds, spent = time.monotonic() - started, engine.budget.spent
     return Outcome(engine.answered, engine.failed, left, seconds, len(in_batches), spent, engine.stopped)
-
-
-def _lowest(plan: Plan, store: Store) -> float | None:
-    low = estimate(plan, store)["live_low"]
-    return None if low.isna().any() else float(low.sum())

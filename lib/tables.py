@@ -135,9 +135,8 @@ def used_markdown(used: pd.DataFrame) -> str:
     for line in used.to_dict("records"):
         shown = money if line["what"] == "dollars" else lambda value: "n/a" if pd.isna(value) else f"{value:,.0f}"
         ends = "" if pd.isna(line["low"]) else f"[{shown(line['low'])}, {shown(line['high'])}]"
-        rows.append(
-            {"": line["what"], "estimated": shown(line["estimated"]), "range": ends, "actual": shown(line["actual"])}
-        )
+        foreseen = "" if line["what"].startswith("replayed") else shown(line["estimated"])
+        rows.append({"": line["what"], "estimated": foreseen, "range": ends, "actual": shown(line["actual"])})
     return markdown(pd.DataFrame(rows))
 
 

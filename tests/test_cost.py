@@ -140,10 +140,10 @@ def test_estimate_against_actual_counts_what_was_asked_now_and_replays_as_nothin
     missing, expected = missing_keys(plan, store), Expected(JUDGE, store)
     go(plan, store, Priced(tokens_out=500, tokens_in=100))
     table = used(plan, store, missing, expected).set_index("what")
-    assert table["actual"].tolist() == [3, 300, 1500, pytest.approx((300 * 2 + 1500 * 8) / 1e6)]
+    assert table["actual"].tolist() == [3, 300, 1500, pytest.approx((300 * 2 + 1500 * 8) / 1e6), 1]
     assert "| dollars" in used_markdown(table.reset_index())
     nothing = used(plan, store, missing_keys(plan, store), expected)
-    assert nothing["actual"].tolist() == [0, 0, 0, 0]
+    assert nothing["actual"].tolist() == [0, 0, 0, 0, 4]
 
 
 def test_unknown_usage_and_price_show_as_not_available(rows, store):
@@ -154,9 +154,9 @@ def test_unknown_usage_and_price_show_as_not_available(rows, store):
     plan = Plan(rows, ("C.v1",), replace(JUDGE, price={}))
     missing, expected = missing_keys(plan, store), Expected(plan.judge, store)
     assert "n/a" in estimate_markdown(estimate(plan, store))
-    go(plan, store, Silent())
+    assert go(plan, store, Silent()).dollars is None
     table = used(plan, store, missing, expected)
-    assert table["actual"].isna().tolist() == [False, True, True, True]
+    assert table["actual"].isna().tolist() == [False, True, True, True, False]
     assert used_markdown(table).count("n/a") >= 3
 
 
@@ -199,7 +199,7 @@ def test_a_budget_that_is_none_is_refused(rows, store, limit):
 def test_a_budget_without_a_price_is_refused_with_the_remedy(rows, store):
     with pytest.raises(ValueError, match="judge j has no price.*add price to its entry"):
         go(Plan(rows, ("C.v1",), replace(JUDGE, price={})), store, Priced(), max_usd=1.0)
-    assert check_budget(replace(JUDGE, price={}, base_url="http://127.0.0.1/v1"), 0.0, None) is None
+    assert check_budget(replace(JUDGE, price={}, base_url="http://127.0.0.1/v1"), 0.0, lambda: 1.0) is None
 
 
 def test_replies_longer_than_all_before_end_the_run_with_no_more_than_the_calls_under_way(rows, store):

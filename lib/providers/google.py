@@ -17,7 +17,18 @@ from google import genai
 from google.genai import errors, types
 
 from lib.providers import TIMEOUT_S, BatchState, CallError, Reply
-from lib.providers.bodies import added, as_count, as_dict, as_list, as_text, load, no_reply, read_lines, status_error
+from lib.providers.bodies import (
+    added,
+    as_count,
+    as_dict,
+    as_list,
+    as_text,
+    load,
+    no_reply,
+    read_lines,
+    split_system,
+    status_error,
+)
 from lib.redact import redact, without_keys
 
 _WORDS = {"STOP": "stop", "MAX_TOKENS": "length"}
@@ -50,11 +61,13 @@ class Gemini:
 
     async def ask(self, request: dict) -> Reply:
         """One generated content. Raises CallError."""
-        system, rest = _split(request)
+        system, rest = split_system(request)
         with self._errors(request["params"]):
             answer = await self._client.aio.models.generate_content(
                 model=request["model"],
-                contents=[types.Content(role=each["role"], parts=[types.Part(text=each["content"])]) for each in rest],
+                contents=[
+                    types.Content(role=each["role"], parts=[types.Part(text=each["content"])]) for each in rest
+                ],
                 config=self._config(system, request["params"]),
             )
         return read_content(without_keys(answer.sdk_http_response.body or ""))
@@ -184,14 +197,9 @@ def read_line(line: str) -> tuple[str, Reply | CallError]:
         return wire, unread
 
 
-def _split(request: dict) -> tuple[str, list[dict]]:
-    system = "\n\n".join(each["content"] for each in request["messages"] if each["role"] == "system")
-    return system, [each for each in request["messages"] if each["role"] != "system"]
-
-
 def _body(request: dict) -> dict:
     """The request as the REST API takes it, for a batch's file."""
-    system, rest = _split(request)
+    system, rest = split_system(request)
     config = types.GenerationConfig(**request["params"]).model_dump(mode="json", by_alias=True, exclude_none=True)
     body = {
         "contents": [{"role": each["role"], "parts": [{"text": each["content"]}]} for each in rest],

@@ -29,8 +29,12 @@ _transient = tenacity.retry_if_exception(lambda error: getattr(error, "kind", ""
 
 @dataclass
 class Tried:
-    """How often a call was tried, and for how long since the first attempt began, in seconds."""
+    """How often a call was tried, and for how long since the first attempt began, in seconds.
 
+    `lose` is told of each attempt that broke off and may have been charged; it says whether one more can be paid.
+    """
+
+    lose: Callable[[], bool] = lambda: True
     attempts: int = 0
     began: float = 0.0
 
@@ -71,13 +75,18 @@ async def _attempt(provider: Provider, request: dict, pace: Pace, tokens: float,
             async with asyncio.timeout(bound):
                 reply = await provider.ask(request)
         except TimeoutError:
-            raise CallError(f"no whole answer within {bound:.0f} s", "transient") from None
+            tried.lose()
+            raise CallError(f"no whole answer within {bound:.0f} s", "transient", maybe_paid=True) from None
         except CallError as error:
-            if error.slow:
-                pace.too_much(began, error.retry_after)
             if (error.retry_after or 0) > LONGEST_WAIT_S:
                 message = f"the provider asks to wait {error.retry_after:.0f} s; run again then ({error})"
                 raise CallError(message, "fatal") from None
+            if error.slow:
+                pace.too_much(began, error.retry_after)
+            if error.maybe_paid and not tried.lose():
+                raise CallError(
+                    f"{error}; what it may have cost leaves too little of max_usd to try again", "row"
+                ) from None
             raise
     pace.answered()
     return reply

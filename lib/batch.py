@@ -22,7 +22,7 @@ from lib.ledger import Batch
 from lib.plan import Call, Plan, missing_keys
 from lib.providers import BatchProvider, BatchState, CallError, Reply
 from lib.recorded import stored
-from lib.store import Store, now
+from lib.store import Store, now, unlocked
 
 # A provider may list a new batch a moment late; only after so long is one that is not found held for never taken.
 SETTLE_S = 120.0
@@ -64,7 +64,8 @@ async def execute_batches(
     waiting = store.in_batches(missing)
     if max_usd is not None:
         unsent = not missing <= waiting
-        max_usd = check_budget(plan.judge, max_usd, lambda: lowest(plan, store, "batch") if unsent else None)
+        foreseen = (lambda: lowest(plan, store, "batch")) if unsent else (lambda: None)
+        max_usd = check_budget(plan.judge, max_usd, foreseen, batch=True)
     if not missing and not ledger.batches(store, plan.judge):
         return BatchOutcome(0, 0, 0, 0, 0)
     opened = provider or open_provider(plan.judge)
@@ -76,7 +77,7 @@ async def execute_batches(
     finally:
         if provider is None:
             await opened.close()
-        store.release()
+        await unlocked(store.release, sender.claimed)
     missing = missing_keys(plan, store)
     waiting = len(store.in_batches(missing))
     return BatchOutcome(sender.answered, sender.failed, sender.sent, waiting, len(missing), sender.stopped)
@@ -86,6 +87,7 @@ class _Batches:
     def __init__(self, plan: Plan, store: Store, provider: BatchProvider, max_usd: float | None):
         self._plan, self._store, self._provider, self._max = plan, store, provider, max_usd
         self._tried: set[str] = set()
+        self.claimed: set[str] = set()
         self.answered = self.failed = self.sent = 0
         self.stopped = ""
 
@@ -104,11 +106,11 @@ class _Batches:
         """Batches whose sending was cut off: ask the provider whether it has them."""
         for batch in filter(ledger.lost, ledger.batches(self._store, self._plan.judge, ("submitting",))):
             ids = set(ledger.calls_of(self._store, batch))
-            wire = await again(self._provider.find, batch.id, ids, batch.since)
+            wire = await again(self._provider.find, batch.id, ids, batch.since, ledger.known_wires(self._store))
             if wire:
-                ledger.accepted(self._store, batch, wire)
+                await unlocked(ledger.accepted, self._store, batch, wire)
             elif wire is None and time.time() - batch.since > SETTLE_S:
-                ledger.never_arrived(self._store, batch, "the provider does not have it")
+                await unlocked(ledger.never_arrived, self._store, batch, "the provider does not have it")
 
     async def _collect(self, bar: tqdm | None = None) -> None:
         """Fetch the results of every batch that has ended. A fault in one does not keep the others from landing."""
@@ -119,18 +121,18 @@ class _Batches:
                 done, total = done + state.done, total + batch.n
                 if state.state != "running":
                     await self._land(batch, state)
-            except CallError as error:
+            except Exception as error:  # whatever is wrong with one, the others land
                 gone = (
                     f"; if it is gone for good: lib.ledger.give_up(store, {batch.wire!r})"
                     if "404" in str(error)
                     else ""
                 )
-                faults.append(CallError(f"{error}{gone}", error.kind))
+                faults.append(CallError(f"{error}{gone}", getattr(error, "kind", "fatal")))
         if bar is not None:
             bar.total, bar.n = total, done
             bar.refresh()
         if faults:
-            raise faults[0]
+            raise next((fault for fault in faults if fault.kind == "fatal"), faults[0])
 
     async def _land(self, batch: Batch, state: BatchState) -> None:
         requests = ledger.calls_of(self._store, batch)
@@ -139,47 +141,47 @@ class _Batches:
         for wire, answer in lines:
             answers.setdefault(wire, []).append(answer)
         unknown = {wire: found for wire, found in answers.items() if wire not in requests}
-        twice = {
-            wire for wire, found in answers.items() if wire in requests and any(each != found[0] for each in found)
-        }
+        twice = {wire for wire, found in answers.items() if wire in requests and len(_replies(found)) > 1}
         absent = [key for key in requests if key not in answers]
+        # A file of results that is not whole may be so the next time; to fetch it again costs nothing.
+        unfinished = state.state == "ended" and state.complete and bool(absent)
         replies, failures = [], {}
         for key, request in requests.items():
-            answer = answers.get(key, [None])[0]
+            given = answers.get(key, [])
             if key in twice:
-                said = [getattr(each, "raw", None) or str(each) for each in answers[key]]
-                failures[key] = request, f"batch {batch.wire}: two answers for one id: {said}", "row"
-            elif isinstance(answer, Reply):
+                failures[key] = request, f"batch {batch.wire}: two answers for one id: {_said(given)}", "row"
+            elif found := _replies(given):
                 how = {"latency_s": None, "attempts": 1, "sdk": self._provider.sdk, "at": now(), "batch": batch.wire}
-                replies.append(stored(key, request, answer, **how))
-            else:
-                why = str(answer) if answer else state.note or "no line for this call"
-                failures[key] = request, f"batch {batch.wire}: {why}", getattr(answer, "kind", "transient")
-        assert len(replies) + len(failures) == len(requests) == batch.n
+                replies.append(stored(key, request, found[0], **how))
+            elif given or not unfinished:
+                why = str(given[0]) if given else state.note or "no line for this call"
+                failures[key] = request, f"batch {batch.wire}: {why}", given[0].kind if given else "transient"
+        waiting = len(absent) if unfinished else 0
+        assert len(replies) + len(failures) + waiting == len(requests) == batch.n
         for wire, found in unknown.items():
-            said = [getattr(each, "raw", None) or str(each) for each in found]
-            failures[wire or "no id"] = "{}", f"batch {batch.wire}: an id that was not sent: {said}", "row"
-        ended = "collected" if state.state == "ended" else "failed"
-        if not ledger.finish(self._store, batch, ended, replies, failures, state.note):
+            failures[wire or "no id"] = "{}", f"batch {batch.wire}: an id that was not sent: {_said(found)}", "row"
+        ended = "open" if unfinished else "collected" if state.state == "ended" else "failed"
+        had = self._store.where(requests).keys()
+        if not await unlocked(ledger.finish, self._store, batch, ended, replies, failures, state.note):
             return
-        self.answered += len(replies)
-        self.failed += len(requests) - len(replies)
+        self.answered += len({reply.key for reply in replies} - had)
+        self.failed += len(failures.keys() & requests.keys())
         # What failed now is asked again by the next run, not by this one.
         self._tried |= failures.keys()
-        self._complain(batch, state, sorted(twice), sorted(unknown), absent, list(answers.values()))
+        self._complain(batch, state, sorted(twice), sorted(unknown), absent if unfinished else [], lines)
 
     def _complain(
-        self, batch: Batch, state: BatchState, twice: list[str], unknown: list[str], absent: list[str], answers: list
+        self, batch: Batch, state: BatchState, twice: list[str], unknown: list[str], absent: list[str], lines: list
     ) -> None:
         """Raise CallError for what a batch may not hold. All that it does hold is stored by now."""
         lists = {"came twice and differ": twice, "were not sent": unknown, "are missing": absent}
-        if not state.complete:
-            del lists["are missing"]
         wrong = [f"{len(ids)} {what} ({', '.join(ids[:20])})" for what, ids in lists.items() if ids]
         if wrong:
-            said = f"of its ids {'; '.join(wrong)}. The other lines are stored; run again to ask what has no reply"
+            then = "to fetch it again, or give it up" if absent else "to ask what has no reply"
+            how = f": lib.ledger.give_up(store, {batch.wire!r})" if absent else ""
+            said = f"of its ids {'; '.join(wrong)}. The other lines are stored; run again {then}{how}"
             raise CallError(f"batch {batch.wire}: {said}", "fatal")
-        fatal = next((each for found in answers for each in found if getattr(each, "kind", "") == "fatal"), None)
+        fatal = next((answer for _, answer in lines if getattr(answer, "kind", "") == "fatal"), None)
         if fatal:
             raise CallError(f"batch {batch.wire}: {fatal}", "fatal")
         if state.state == "failed" and not any(word in state.note for word in ("expired", "cancelled")):
@@ -190,26 +192,27 @@ class _Batches:
         missing = missing_keys(self._plan, self._store) - self._tried
         missing -= self._store.in_batches(missing)
         for part in self._parts(missing):
-            mine = self._store.claim([call.key for call in part])
+            mine = await unlocked(self._store.claim, [call.key for call in part])
+            self.claimed |= mine
             calls = [call for call in part if call.key in mine]
             if calls:
                 await self._submit(calls)
 
     async def _submit(self, calls: list[Call]) -> None:
-        batch = ledger.begin(self._store, self._plan.judge, calls)
+        batch = await unlocked(ledger.begin, self._store, self._plan.judge, calls)
         try:
             wire = await self._provider.submit(batch.id, [(call.key, call.request) for call in calls])
-            ledger.accepted(self._store, batch, wire)
+            await unlocked(ledger.accepted, self._store, batch, wire)
         except CallError as error:
             if error.kind != "transient":
-                ledger.never_arrived(self._store, batch, str(error))
+                await unlocked(ledger.never_arrived, self._store, batch, str(error))
                 raise
             message = (
                 f"sending a batch broke off, and the provider may have taken it ({error}); run again in two minutes"
             )
             raise CallError(f"{message}: it is looked for before anything is sent anew", "fatal") from None
         finally:
-            ledger.let_go(self._store, batch)
+            ledger.let_go(batch)
         self.sent += len(calls)
 
     def _parts(self, missing: set[str]) -> Iterator[list[Call]]:
@@ -234,3 +237,13 @@ class _Batches:
             size += length
         if part:
             yield part
+
+
+def _replies(answers: list[Reply | CallError]) -> list[Reply]:
+    """The different replies among the answers to one id: an error beside a reply takes nothing from it."""
+    found = [answer for answer in answers if isinstance(answer, Reply)]
+    return [answer for number, answer in enumerate(found) if answer not in found[:number]]
+
+
+def _said(answers: list[Reply | CallError]) -> list[str]:
+    return [getattr(answer, "raw", None) or str(answer) for answer in answers]

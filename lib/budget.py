@@ -34,8 +34,7 @@ class Budget:
         if self._max is None:
             return 0.0
         usage = self._expected.usage(call)
-        most = dollars(self._judge, usage.tokens_in[2], max(usage.most_out, self._longest), batch=batch)
-        return most or 0.0
+        return dollars(self._judge, usage.tokens_in[2], max(usage.most_out, self._longest), batch=batch)
 
     async def reserve(self, call: Call) -> float | None:
         """Set aside what the call may cost, waiting for calls under way; None if it will not fit any more."""
@@ -50,6 +49,11 @@ class Budget:
             self._reserved += amount
         return amount
 
+    def lose(self, amount: float) -> bool:
+        """An attempt broke off: it counts as paid. Returns whether another attempt of that cost still fits."""
+        self._spent += amount
+        return self._max is None or self._spent + self._reserved <= self._max
+
     async def settle(self, amount: float, reply: Stored | None) -> None:
         """Give back what was set aside; a reply's own cost is spent, or all of it where that is unknown."""
         cost = 0.0 if reply is None else reply_dollars(self._judge, reply)
@@ -61,7 +65,9 @@ class Budget:
             self._settled.notify_all()
 
 
-def check_budget(judge: Judge, max_usd: float, lowest: Callable[[], float | None]) -> float | None:
+def check_budget(
+    judge: Judge, max_usd: float, lowest: Callable[[], float | None], batch: bool = False
+) -> float | None:
     """The limit of a run, None where the judge costs nothing.
 
     Raises ValueError for a negative limit, one that cannot be kept because the price is unknown, and one below
@@ -75,6 +81,11 @@ def check_budget(judge: Judge, max_usd: float, lowest: Callable[[], float | None
         raise ValueError(
             f"judge {judge.name} has no price, so max_usd cannot be kept; add price to its entry in judges.yaml "
             "(input and output 0 for a server that costs nothing)"
+        )
+    if batch and not {"batch_input", "batch_output"} <= judge.price.keys():
+        raise ValueError(
+            f"judge {judge.name} has no batch price, so max_usd cannot be kept; add batch_input and batch_output to "
+            "the price of its entry in judges.yaml"
         )
     low = lowest()
     if low is not None and low > max_usd:

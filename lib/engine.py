@@ -12,6 +12,8 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from tqdm import tqdm
@@ -21,15 +23,15 @@ from lib.budget import Budget
 from lib.cost import Expected
 from lib.pace import Pace
 from lib.parsing import parse_reply
-from lib.plan import Call, Plan, chunks
+from lib.plan import CHUNK, Call, Plan, chunks
 from lib.providers import CallError, Provider
 from lib.recorded import Stored, stored, write_recorded
-from lib.store import Store, now
+from lib.store import Store, now, unlocked
 
 # So many calls in a row without one reply: the server is gone, and the rest would only wait for nothing.
 GIVE_UP = 8
 _RENEW_S = 15.0
-# Between two looks at what another process holds.
+# Between two looks at what another process holds, in seconds.
 _HELD_S = 1.0
 
 
@@ -50,11 +52,15 @@ class Engine:
         self._batch = 2 * plan.judge.in_flight
         self._ready: asyncio.Queue[Call | None] = asyncio.Queue(maxsize=plan.judge.in_flight)
         self._arrived: list[Stored] = []
+        self._failures: list[tuple] = []
         self._wake, self._committed = asyncio.Event(), asyncio.Event()
         self._fatal: Exception | None = None
         self._expected = Expected(plan.judge, store)
         self._pace = Pace(plan.judge)
         self.budget = Budget(plan.judge, self._expected, max_usd)
+        self.claimed: set[str] = set()
+        # Once something of the plan was answered, what is refused is taken to be refused for its own text.
+        self._answers = bool(store.where(call.key for call in islice(plan, CHUNK)))
         self.answered = self.failed = self._in_a_row = 0
         self.stopped = ""
         self._unjudged: Counter[str] = Counter()
@@ -110,7 +116,7 @@ class Engine:
             # Few at a time, so that a second process finds work too.
             for start in range(0, len(wanted), self._batch):
                 batch = wanted[start : start + self._batch][: self._limit - len(given)]
-                mine = self._claim([call.key for call in batch])
+                mine = await self._claim([call.key for call in batch])
                 given |= mine
                 for call in batch:
                     if self._ending:
@@ -120,8 +126,12 @@ class Engine:
                     else:
                         yield call
 
-    def _claim(self, keys: list[str]) -> set[str]:
-        return set(keys) if self._plan.judge.free else self._store.claim(keys)
+    async def _claim(self, keys: list[str]) -> set[str]:
+        if self._plan.judge.free:
+            return set(keys)
+        mine = await unlocked(self._store.claim, keys)
+        self.claimed |= mine
+        return mine
 
     async def _work(self) -> None:
         while (call := await self._ready.get()) is not None:
@@ -133,7 +143,7 @@ class Engine:
                 continue
             if self._ending:
                 continue
-            reply = await self._ask(call)
+            reply = await self._ask(call, amount)
             await self.budget.settle(amount, reply)
             if reply is not None:
                 self._arrived.append(reply)
@@ -141,9 +151,9 @@ class Engine:
                 # Under way until it is on the disk: so a kill loses no more than the calls that may be in flight.
                 await self._committed.wait()
 
-    async def _ask(self, call: Call) -> Stored | None:
-        """The reply to a call, or None where it failed and its failure is kept."""
-        tried = Tried()
+    async def _ask(self, call: Call, amount: float) -> Stored | None:
+        """The reply to a call that may cost `amount`, or None where it failed and its failure is kept."""
+        tried = Tried(lambda: self.budget.lose(amount))
         usage = self._expected.usage(call) if self._plan.judge.tokens_per_minute else None
         tokens = usage.tokens_in[0] + usage.tokens_out[0] if usage else 0.0
         try:
@@ -151,7 +161,7 @@ class Engine:
         except CallError as error:
             return self._fail(call, error, tried)
         except Exception as error:  # a fault of an adapter is one call's failure: the others are paid for
-            return self._fail(call, CallError(f"{type(error).__name__}: {error}", "row"), tried)
+            return self._fail(call, CallError(f"{type(error).__name__}: {error}", "row", unsure=True), tried)
         how = {
             "latency_s": round(tried.seconds, 4),
             "attempts": tried.attempts,
@@ -164,11 +174,9 @@ class Engine:
         self.failed += 1
         self._unjudged["failed"] += 1
         self._bar.update()
-        self._in_a_row += 1
-        try:
-            self._store.put_failure(call.key, call.text, str(error), error.kind, tried.attempts)
-        except (sqlite3.Error, OSError) as broken:
-            self._fatal = self._fatal or broken
+        self._failures.append((call.key, call.text, str(error), error.kind, tried.attempts))
+        self._wake.set()
+        self._in_a_row += error.kind != "row" or (error.unsure and not self._answers)
         if self._in_a_row >= GIVE_UP:
             error = CallError(f"the last {GIVE_UP} calls failed; the last of them: {error}", "fatal")
         if error.kind == "fatal":
@@ -200,7 +208,7 @@ class Engine:
         """What could not be committed goes to a file elsewhere, and the error says where."""
         self._fatal = self._fatal or error
         path = Path(tempfile.gettempdir()) / f"judge-replies-{os.getpid()}-{time.time_ns()}.jsonl.gz"
-        write_recorded(path, self._arrived)
+        write_recorded(path, self._arrived, whole=True)
         self._fatal.add_note(
             f"{len(self._arrived)} replies could not be stored; they stand in {path}. Make room, move that file to "
             "data/recorded/, and run again: they are read from there."
@@ -209,11 +217,12 @@ class Engine:
     def _commit(self) -> None:
         """Commit all that has arrived. In the loop: beside it, a thread would wait for its turn at every row."""
         batch, waiting = self._arrived, self._committed
-        self._store.put(batch)
-        self._arrived, self._committed = [], asyncio.Event()
+        self._store.put(batch, self._failures)
+        self._arrived, self._failures, self._committed = [], [], asyncio.Event()
         waiting.set()
         self.answered += len(batch)
-        self._in_a_row = 0 if batch else self._in_a_row
+        if batch:
+            self._in_a_row, self._answers = 0, True
         if not self._bar.disable:
             parsed = [parse_reply(reply.text, reply.finish_reason) for reply in batch]
             self._unjudged.update(each.reason for each in parsed if each.verdict is None)
@@ -226,4 +235,6 @@ class Engine:
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(_RENEW_S)
-            self._store.renew()
+            # A locked store is no reason to stop: on this machine a claim holds as long as its process runs.
+            with suppress(sqlite3.OperationalError):
+                self._store.renew()

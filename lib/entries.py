@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Mapping
 from datetime import date
@@ -44,6 +45,10 @@ def checked(where: str, name: object, entry: object, kinds: Mapping[str, tuple[s
         raise ValueError(f"{where}: {', '.join(sorted(missing))} is missing")
     if entry.get("structured", "none") not in ("none", "json_schema"):
         raise ValueError(f"{where}: structured must be none or json_schema, not {entry['structured']!r}")
+    try:
+        json.dumps([entry.get("send", {}), entry.get("schema_bounds", {})], allow_nan=False)
+    except (TypeError, ValueError):
+        raise ValueError(f"{where}: send holds something that is no JSON, such as a date; put it in quotes") from None
     if taken := _MADE & set(entry.get("send", {})):
         raise ValueError(f"{where}: send cannot hold {', '.join(sorted(taken))}; they are made for each call")
     if extra := set(entry.get("schema_bounds", {})) - {"list_items", "text_chars"}:

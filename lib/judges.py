@@ -7,6 +7,7 @@ A request is everything that can change a reply. What is not in it (a key, a por
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from ipaddress import ip_address
@@ -17,6 +18,7 @@ import yaml
 
 from lib import paths
 from lib.entries import checked
+from lib.params import read_yaml
 from lib.prompts import Prompt, render, reply_schema
 from lib.providers import Provider
 from lib.redact import guard_logs, remember
@@ -97,7 +99,9 @@ class Judge:
     def output_cap(self) -> int | None:
         """The output cap in tokens that `send` sets, None where the provider's default or `open_cap` holds."""
         names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-        return next((self.send[name] for name in names if name in self.send), None)
+        caps = [self.send[name] for name in names if isinstance(self.send.get(name), int)]
+        # Some servers take -1 for no cap.
+        return caps[0] if caps and caps[0] > 0 else None
 
     def request(self, prompt: Prompt, row: Mapping[str, object], repeat: int = 0) -> dict:
         """The request that asks this judge `prompt` about `row`, the `repeat`-th time. JSON types only."""
@@ -148,7 +152,7 @@ def load_judges(path: Path = paths.JUDGES) -> dict[str, Judge]:
     """All entries by name. Raises ValueError that names file, entry and field for anything malformed."""
     shown = paths.shown(path)
     try:
-        entries = yaml.safe_load(path.read_text(encoding="utf-8"))
+        entries = read_yaml(path)
     except yaml.YAMLError as error:
         raise ValueError(f"{shown} is no YAML: {' '.join(str(error).split())}") from None
     if not isinstance(entries, dict):
@@ -181,11 +185,13 @@ def open_provider(judge: Judge) -> Provider:
         from lib.providers.local import Embedded
 
         return Embedded(judge.model, judge.sha256, judge.servers, judge.context)
-    key = os.environ.get(judge.key_env, "") if judge.key_env else "none"
-    if not key.strip():
+    key = os.environ.get(judge.key_env, "").strip() if judge.key_env else "none"
+    where = f"its entry in {paths.shown(paths.JUDGES)} names it as key_env"
+    if not key:
+        raise ValueError(f"judge {judge.name}: set the environment variable {judge.key_env} to your key ({where})")
+    if not re.fullmatch(r"[!-~]+", key):
         raise ValueError(
-            f"judge {judge.name}: set the environment variable {judge.key_env} to your key (its entry in "
-            f"{paths.shown(paths.JUDGES)} names it as key_env)"
+            f"judge {judge.name}: {judge.key_env} holds more than a key: blanks or letters of no key ({where})"
         )
     remember(key)
     guard_logs()

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import pandas as pd
 
 from lib.judges import Judge
+from lib.owners import alive, here
 from lib.plan import Call
 from lib.recorded import Stored
-from lib.store import OPEN, Store, alive
+from lib.store import OPEN, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +40,23 @@ class Batch:
     note: str | None
 
 
+# The batches that this process is sending right now.
+_sending: set[str] = set()
+
+
 def begin(store: Store, judge: Judge, calls: Sequence[Call]) -> Batch:
     """Write down a batch of calls that this process has claimed; the claims end, the batch holds them now."""
+    facts = {"judge": judge.name, "provider": judge.provider, "endpoint": judge.endpoint, "owner": store.owner}
     batch = Batch(
-        f"jd-{uuid.uuid4().hex}", judge.name, judge.provider, judge.endpoint, None, "submitting", len(calls),
-        store.owner, time.time(), None,
-    )  # fmt: skip
+        f"jd-{uuid.uuid4().hex}", wire=None, state="submitting", n=len(calls), since=time.time(), note=None, **facts
+    )
     values = [getattr(batch, name) for name in Batch.__slots__]
     with store.transaction():
         store.execute(f"INSERT INTO batches ({', '.join(Batch.__slots__)}) VALUES ({', '.join('?' * 10)})", values)
         for call in calls:
             store.execute("INSERT INTO batch_calls VALUES (?, ?, ?)", (batch.id, call.key, call.text))
             store.execute("DELETE FROM claims WHERE key = ?", (call.key,))
+    _sending.add(batch.id)
     return batch
 
 
@@ -61,9 +67,9 @@ def accepted(store: Store, batch: Batch, wire: str) -> None:
     )
 
 
-def let_go(store: Store, batch: Batch) -> None:
+def let_go(batch: Batch) -> None:
     """This process no longer sends the batch: whoever comes next may look whether it arrived."""
-    store.execute("UPDATE batches SET owner = '' WHERE id = ? AND state = 'submitting'", (batch.id,))
+    _sending.discard(batch.id)
 
 
 def never_arrived(store: Store, batch: Batch, note: str) -> None:
@@ -88,7 +94,7 @@ def finish(
 ) -> bool:
     """Commit what a batch brought, all at once: replies, and failures as key to (request, error, kind).
 
-    Returns False, with nothing written, if another process was first.
+    `state` is `open` where more is to be fetched. Returns False, with nothing written, if another process was first.
     """
     with store.transaction():
         done = store.execute(
@@ -107,6 +113,11 @@ def calls_of(store: Store, batch: Batch) -> dict[str, str]:
     return dict(store.execute("SELECT key, request FROM batch_calls WHERE batch = ?", (batch.id,)).fetchall())
 
 
+def known_wires(store: Store) -> set[str]:
+    """The providers' ids of all batches that are written down."""
+    return {row[0] for row in store.execute("SELECT wire FROM batches WHERE wire IS NOT NULL")}
+
+
 def batches(store: Store, judge: Judge, states: Iterable[str] = OPEN) -> list[Batch]:
     """The batches at this judge's provider and endpoint in these states, oldest first."""
     states = tuple(states)
@@ -118,7 +129,9 @@ def batches(store: Store, judge: Judge, states: Iterable[str] = OPEN) -> list[Ba
 
 def lost(batch: Batch) -> bool:
     """Whether nobody is sending this batch any more, so that it must be looked for."""
-    return batch.state == "submitting" and not (batch.owner and alive(batch.owner, batch.since))
+    if batch.state != "submitting":
+        return False
+    return batch.id not in _sending if here(batch.owner) else not alive(batch.owner, batch.since)
 
 
 def batch_table(store: Store, judge: Judge) -> pd.DataFrame:

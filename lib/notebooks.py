@@ -14,6 +14,7 @@ from pathlib import Path
 
 from lib import paths
 from lib.params import assigned_names, check_type, unknown
+from lib.redact import without_known_keys
 
 
 def notebook_path(name: str) -> Path:
@@ -83,8 +84,8 @@ def run_notebook(name: str, out: Path, values: Mapping[str, object]) -> Path:
 
 
 def _without_machine(path: Path) -> Path:
-    """Take this machine's folders out of an executed notebook: they stand in its metadata and its tracebacks."""
-    text = path.read_text(encoding="utf-8")
+    """Take this machine's folders and every known key out of an executed notebook, metadata and tracebacks too."""
+    text = without_known_keys(path.read_text(encoding="utf-8"))
     for folder in (paths.OUT, paths.ROOT, Path.home()):
         text = text.replace(json.dumps(str(folder))[1:-1] + "/", "")
     path.write_text(text, encoding="utf-8")

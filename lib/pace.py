@@ -40,8 +40,9 @@ class Pace:
                 await asyncio.sleep(wait)
             if self._requests:
                 await self._requests.acquire()
-            if self._tokens:
+            while self._tokens and tokens > 0:
                 await self._tokens.acquire(min(tokens, self._tokens.max_rate))
+                tokens -= self._tokens.max_rate
             yield time.monotonic()
         finally:
             self._leave()

@@ -132,10 +132,30 @@ def local_file(path: str) -> Path:
     return found
 
 
+class _Strict(yaml.SafeLoader):
+    """YAML in which a name that stands twice is an error: else the last one would win in silence."""
+
+
+def _mapping(loader: _Strict, node: yaml.MappingNode) -> dict:
+    names = [loader.construct_object(name, deep=True) for name, _ in node.value]
+    for name, (place, _) in zip(names, node.value, strict=True):
+        if names.count(name) > 1:
+            raise yaml.constructor.ConstructorError(None, None, f"{name!r} stands twice", place.start_mark)
+    return loader.construct_mapping(node, deep=True)
+
+
+_Strict.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def read_yaml(path: Path) -> object:
+    """What a YAML file holds. Raises yaml.YAMLError, also for a name that stands twice in one mapping."""
+    return yaml.load(path.read_text(encoding="utf-8"), Loader=_Strict)
+
+
 def read_parameters(path: Path) -> dict[str, object]:
     """A YAML file of parameters. Raises ValueError that names the file for anything else."""
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        values = read_yaml(path)
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         said = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise ValueError(f"{paths.shown(path)} cannot be read as parameters: {said}") from None

@@ -79,13 +79,18 @@ def read_recorded(path: Path) -> list[Stored]:
     return calls
 
 
-def write_recorded(path: Path, calls: Iterable[Stored]) -> None:
-    """Write calls as a recorded file: sorted by key, the same bytes for the same calls, put in place whole."""
+def write_recorded(path: Path, calls: Iterable[Stored], whole: bool = False) -> None:
+    """Write calls as a recorded file: sorted by key, the same bytes for the same calls, put in place whole.
+
+    Their bodies and batches go along only if `whole`.
+    """
+    names = COLUMNS if whole else [name for name in COLUMNS if name not in ("raw", "batch")]
     lines = []
     for call in sorted(calls, key=lambda call: call.key):
-        line = {name: getattr(call, name) for name in COLUMNS if name not in ("raw", "batch")}
-        lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+        line = json.dumps({name: getattr(call, name) for name in names}, ensure_ascii=False) + "\n"
+        # A lone surrogate, which JSON can carry and a file cannot, keeps its escape.
+        lines.append(line.encode("utf-8", "backslashreplace"))
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(f".part{os.getpid()}")
-    part.write_bytes(gzip.compress("".join(lines).encode(), 9, mtime=0))
+    part.write_bytes(gzip.compress(b"".join(lines), 9, mtime=0))
     part.replace(path)

@@ -6,6 +6,7 @@ It changes nothing else.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -29,25 +30,37 @@ _used: set[str] = set()
 
 def remember(key: str) -> None:
     """Have this key taken out of every text from now on. Anything under 8 characters is no key."""
-    if len(key) >= 8:
-        _used.update({key, quote(key, safe="")})
+    _used.update(_forms(key))
 
 
 def without_keys(text: str) -> str:
     """The text without the keys that adapters were opened with. For bodies: nothing that only looks like a key."""
-    for key in _used:
-        text = text.replace(key, HIDDEN)
-    return text
+    return _without(text, _used)
+
+
+def without_known_keys(text: str) -> str:
+    """The text without the keys in use and those of the environment. For files that other programs wrote."""
+    return _without(text, _used.union(*(_forms(value) for name, value in os.environ.items() if _NAMED.search(name))))
 
 
 def redact(text: str) -> str:
     """The text without keys, known or by their looks, and without this machine's home folder. For errors and logs."""
-    for name, value in os.environ.items():
-        if _NAMED.search(name) and len(value) >= 8:
-            text = text.replace(value, HIDDEN).replace(quote(value, safe=""), HIDDEN)
-    text = _PLACED.sub(rf"\1{HIDDEN}", without_keys(text))
+    text = _PLACED.sub(rf"\1{HIDDEN}", without_known_keys(text))
     home = str(Path.home())
     return _MASKED.sub(HIDDEN, text).replace(home + "/", "~/" if len(home) > 1 else "/")
+
+
+def _forms(key: str) -> set[str]:
+    """A key as it may stand in texts: as it is, in an address, in JSON. Headers lose the blanks around it."""
+    key = key.strip()
+    return {key, quote(key, safe=""), json.dumps(key)[1:-1]} if len(key) >= 8 else set()
+
+
+def _without(text: str, keys: set[str]) -> str:
+    # The longest first: one key may begin another.
+    for key in sorted(keys, key=len, reverse=True):
+        text = text.replace(key, HIDDEN)
+    return text
 
 
 def looks_like_key(value: object) -> bool:
@@ -75,6 +88,9 @@ def guard_logs() -> None:
         except Exception:  # a record with the wrong arguments: logging itself reports it
             return made
         made.msg, made.args = redact(said), ()
+        if made.exc_info:
+            # Formatters take this text where it is set.
+            made.exc_text = redact(logging.Formatter().formatException(made.exc_info))
         return made
 
     record.redacts = True

@@ -15,7 +15,7 @@ from lib.engine import Engine
 from lib.judges import open_provider
 from lib.plan import Plan, missing_keys
 from lib.providers import Provider
-from lib.store import Store
+from lib.store import Store, unlocked
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ async def execute(
     finally:
         if provider is None:
             await opened.close()
-        store.release()
+        await unlocked(store.release, engine.claimed)
     left = len(missing) - len(store.where(missing)) + len(in_batches)
     seconds, spent = time.monotonic() - started, engine.budget.spent
     return Outcome(engine.answered, engine.failed, left, seconds, len(in_batches), spent, engine.stopped)

@@ -6,24 +6,26 @@ processes may share one file: claims keep them from asking the same call at the 
 
 from __future__ import annotations
 
-import hashlib
-import os
-import socket
+import asyncio
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import astuple
 from pathlib import Path
+from typing import Any
+
+import tenacity
 
 from lib import paths
+from lib.owners import alive, new_owner
 from lib.recorded import COLUMNS, Stored, read_recorded
 from lib.redact import redact
 
 SCHEMA_VERSION = 2
-# A claim of a process that cannot be looked up (another machine) is dead after this long without renewal.
-CLAIM_S = 300.0
 _CHUNK = 500
+# Between two tries at a file that another program holds, beyond SQLite's own 5 seconds.
+_LOCKED_S = 0.5
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS calls (
@@ -43,6 +45,9 @@ CREATE INDEX IF NOT EXISTS batch_calls_key ON batch_calls (key)
 """
 # What a store of version 1 lacks.
 _FROM_1 = ("ALTER TABLE calls ADD COLUMN batch TEXT", "ALTER TABLE failures ADD COLUMN attempts INTEGER")
+# Two processes that open a new file at once: the change to WAL does not wait as other statements do.
+_LOCKED = tenacity.retry_if_exception(lambda e: isinstance(e, sqlite3.OperationalError) and "locked" in str(e))
+_A_MOMENT, _TEN_SECONDS = tenacity.wait_random(0.02, 0.2), tenacity.stop_after_delay(10)
 # States of a batch whose calls are paid for or may be, and have no reply here yet.
 OPEN = ("submitting", "open")
 
@@ -60,12 +65,14 @@ class Store:
         if recorded is None:
             recorded = sorted(paths.RECORDED.glob("*.jsonl.gz"))
         self._recorded = {call.key: call for file in recorded for call in read_recorded(file)}
-        self._owner = f"{_HOST}:{os.getpid()}:{_started(os.getpid())}:{time.time_ns()}"
+        self._owner = new_owner()
         if str(path) != ":memory:":
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         try:
             self._db = sqlite3.connect(path, timeout=5, isolation_level=None)
-            self._prepare()
+            for attempt in tenacity.Retrying(retry=_LOCKED, wait=_A_MOMENT, stop=_TEN_SECONDS, reraise=True):
+                with attempt:
+                    self._prepare()
         except sqlite3.Error as error:
             raise ValueError(f"{paths.shown(path)} cannot be opened as a store of replies: {error}") from None
         except ValueError as error:
@@ -121,18 +128,22 @@ class Store:
         found = {key: "recorded" for key in keys if key in self._recorded}
         return found | {row[0]: "store" for row in self.select("SELECT key FROM calls WHERE key IN ({})", keys)}
 
-    def put(self, calls: Sequence[Stored]) -> None:
-        """Commit replies, all or none, and end their claims. A key that has a reply keeps its first one."""
+    def put(self, calls: Sequence[Stored], failures: Sequence[tuple] = ()) -> None:
+        """Commit replies, and failures as the arguments of `put_failure`, all or none, and end their claims.
+
+        A key that has a reply keeps its first one.
+        """
         with self.transaction():
             self.add(calls)
+            for failure in failures:
+                self.add_failure(*failure)
 
     def put_failure(self, key: str, request: str, error: str, kind: str, attempts: int = 1) -> None:
         """Keep a call's failure beside the replies and end its claim, so that it is asked again.
 
         `request` is canonical JSON. Keys are taken out of the error, whoever wrote it.
         """
-        with self.transaction():
-            self.add_failure(key, request, error, kind, attempts)
+        self.put((), [(key, request, error, kind, attempts)])
 
     def add(self, calls: Sequence[Stored]) -> None:
         """`put` inside a transaction that the caller holds."""
@@ -159,7 +170,8 @@ class Store:
             taken = {row[0] for row in self.select("SELECT key FROM calls WHERE key IN ({})", keys)}
             taken |= self.in_batches(keys)
             for key, owner, renewed in self.select("SELECT * FROM claims WHERE key IN ({})", keys):
-                if owner != self._owner and alive(owner, renewed):
+                # Its own claims too: another run on this store may have them.
+                if alive(owner, renewed):
                     taken.add(key)
             mine = [key for key in keys if key not in taken]
             self._db.executemany(
@@ -178,9 +190,11 @@ class Store:
         """Say that this process still works on its claims."""
         self._db.execute("UPDATE claims SET renewed = ? WHERE owner = ?", (time.time(), self._owner))
 
-    def release(self) -> None:
-        """End all claims of this process, so that others need not wait for them."""
-        self._db.execute("DELETE FROM claims WHERE owner = ?", (self._owner,))
+    def release(self, keys: Iterable[str]) -> None:
+        """End this store's claims on keys, so that others need not wait for them."""
+        with self.transaction():
+            marks = [(key, self._owner) for key in keys]
+            self._db.executemany("DELETE FROM claims WHERE key = ? AND owner = ?", marks)
 
     @property
     def owner(self) -> str:
@@ -210,9 +224,22 @@ class Store:
         try:
             yield
         except BaseException:
-            self._db.execute("ROLLBACK")
+            # A full disk may have ended the transaction already; its own error is the one to show.
+            with suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
+
+
+async def unlocked(work: Callable[..., Any], *arguments: object) -> Any:
+    """What `work` on a store gives, waited for while another program holds the file."""
+    while True:
+        try:
+            return work(*arguments)
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error):
+                raise
+        await asyncio.sleep(_LOCKED_S)
 
 
 def now() -> str:
@@ -220,28 +247,6 @@ def now() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
-_HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:12]
-
-
 def _bindable(value: object) -> object:
     # SQLite takes no lone surrogate, which JSON can carry; the escape keeps what it was.
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
-
-
-def _started(pid: int) -> float | None:
-    """When the process with this number began, so that a number used again is not taken for it; None if gone."""
-    import psutil
-
-    try:
-        return round(psutil.Process(pid).create_time(), 2)
-    except psutil.Error:
-        return None
-
-
-def alive(owner: str, renewed: float) -> bool:
-    """Whether the process behind an owner's name still runs; on another machine, whether it renewed lately."""
-    host, pid, started, _ = owner.split(":")
-    if host == _HOST:
-        # However long it has been silent: a process that is stopped or on a slow disk still has its calls.
-        return str(_started(int(pid))) == started
-    return time.time() - renewed <= CLAIM_S

@@ -18,7 +18,7 @@ import yaml
 
 from lib import paths
 from lib.notebooks import check_parameters, declared_parameters, notebook_path, notebooks, report_of, run_notebook
-from lib.params import local_file, read_parameters
+from lib.params import local_file, read_parameters, read_yaml
 from lib.results import write_bytes
 
 
@@ -122,7 +122,7 @@ def read_steps(path: Path, common: Mapping[str, object]) -> list[tuple[Path, Pat
     """
     shown = paths.shown(path)
     try:
-        steps = yaml.safe_load(path.read_text(encoding="utf-8"))
+        steps = read_yaml(path)
     except (OSError, yaml.YAMLError) as error:
         raise ValueError(f"{shown} cannot be read as steps: {getattr(error, 'strerror', None) or error}") from None
     if not isinstance(steps, list) or not all(isinstance(step, dict) and "notebook" in step for step in steps):

@@ -118,20 +118,11 @@ def test_answers_in_reverse_order_are_joined_by_id(rows, store, provider):
 @pytest.mark.parametrize(
     ("change", "said", "answered"),
     [
-        (lambda lines: lines[1:], "1 are missing", 3),
-        (
-            lambda lines: [*lines, json.loads(json.dumps(lines[0]).replace("supported", "unsupported"))],
-            "1 came twice",
-            3,
-        ),
-        (
-            lambda lines: [*lines, json.loads(json.dumps(lines[0]).replace(find_id(lines[0]), "f" * 64))],
-            "1 were not sent",
-            4,
-        ),
+        (lambda lines: [*lines, altered(lines[0], "supported", "unsupported")], "1 came twice and differ", 3),
+        (lambda lines: [*lines, altered(lines[0], find_id(lines[0]), "f" * 64)], "1 were not sent", 4),
     ],
 )
-def test_missing_double_and_unknown_ids_stop_with_their_list_and_the_rest_is_stored(
+def test_double_and_unknown_ids_stop_with_their_list_and_the_rest_is_stored(
     rows, store, provider, change, said, answered
 ):
     with Fakes() as server:
@@ -148,6 +139,47 @@ def test_missing_double_and_unknown_ids_stop_with_their_list_and_the_rest_is_sto
         assert (again.sent, again.missing) == (4 - answered, 4 - answered)
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("change", [lambda lines: lines[1:], lambda lines: [], lambda lines: [*lines[:3], "torn"]])
+def test_missing_lines_stop_with_their_list_and_are_fetched_again_and_not_paid_again(rows, store, provider, change):
+    with Fakes() as server:
+        server.change = change
+        plan = Plan(rows, ("C.v1",), judge_at(server, provider))
+        go(plan, store)
+        for _ in range(2):
+            with pytest.raises(CallError, match=r"are missing \([0-9a-f]{64}.*run again to fetch it again.*give_up"):
+                go(plan, store)
+        assert len(store) == len([line for line in change([1, 2, 3, 4]) if line != "torn"])
+        server.change = lambda lines: lines
+        outcome = go(plan, store)
+        assert (outcome.missing, len(store), len(server.batches)) == (0, 4, 1)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_batch_that_lacks_lines_for_good_can_be_given_up(rows, store, provider):
+    with Fakes() as server:
+        server.change = lambda lines: lines[1:]
+        plan = Plan(rows, ("C.v1",), judge_at(server, provider))
+        go(plan, store)
+        with pytest.raises(CallError, match="1 are missing"):
+            go(plan, store)
+        ledger.give_up(store, next(iter(server.batches)))
+        assert go(plan, store).sent == 1
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_reply_beside_an_error_for_the_same_id_is_kept(rows, store, provider):
+    with Fakes() as server:
+        server.change = lambda lines: [*lines, LINES[provider][1](find_id(lines[0]))]
+        plan = Plan(rows, ("C.v1",), judge_at(server, provider))
+        go(plan, store)
+        assert counts(go(plan, store)) == (4, 0, 0, 0, 0)
+
+
+def altered(line, old, new):
+    return json.loads(json.dumps(line).replace(old, new))
+
+
 def find_id(line):
     return line.get("custom_id") or line["key"]
 
@@ -159,17 +191,6 @@ def test_the_same_line_twice_is_one_reply(rows, store, provider):
         plan = Plan(rows, ("C.v1",), judge_at(server, provider))
         go(plan, store)
         assert counts(go(plan, store)) == (4, 0, 0, 0, 0)
-
-
-@pytest.mark.parametrize("provider", PROVIDERS)
-def test_a_torn_line_stops_with_its_fault_and_the_rest_is_stored(rows, store, provider):
-    with Fakes() as server:
-        plan = Plan(rows, ("C.v1",), judge_at(server, provider))
-        go(plan, store)
-        server.change = lambda lines: [*lines[:3], "torn"]
-        with pytest.raises(CallError, match="1 were not sent .*1 are missing"):
-            go(plan, store)
-    assert len(store) == 3
 
 
 LINES = {
@@ -461,3 +482,157 @@ def test_the_table_of_batches_shows_where_each_stands(rows, store):
         go(plan, store)
         line = ledger.batch_table(store, plan.judge).iloc[0]
     assert line[["batch", "judge", "calls", "state"]].tolist() == ["batch_1", "j", 4, "collected"]
+
+
+@pytest.mark.parametrize("word", ["queued", "VALIDATING_AGAIN", "", None])
+@pytest.mark.parametrize("provider", ["openai", "google"])
+def test_a_word_that_is_not_known_does_not_end_a_batch(rows, store, provider, word):
+    with Fakes(status="running") as server:
+        plan = Plan(rows, ("C.v1",), judge_at(server, provider))
+        go(plan, store)
+        known = server._openai, server._google
+        server._openai = lambda wire: known[0](wire) | {"status": word}
+        server._google = lambda wire: {"name": wire, "metadata": {"state": word} if word else None}
+        assert counts(go(plan, store)) == (0, 0, 0, 4, 4)
+        server._openai, server._google = known
+        next(iter(server.batches.values()))["status"] = "ended"
+        assert counts(go(plan, store)) == (4, 0, 0, 0, 0)
+    assert len(server.batches) == 1
+
+
+def test_a_poll_that_says_nothing_does_not_end_a_batch(rows, store):
+    with Fakes(status="running") as server:
+        plan = Plan(rows, ("C.v1",), judge_at(server, "openai"))
+        go(plan, store)
+        server._openai = lambda wire: {}
+        assert counts(go(plan, store)) == (0, 0, 0, 4, 4)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_batch_taken_without_an_id_is_looked_for(rows, store, provider):
+    with Fakes(status="running") as server:
+        plan = Plan(rows, ("C.v1",), judge_at(server, provider))
+        names = {"openai": "_openai", "anthropic": "_claude", "google": "_google"}[provider]
+        known = getattr(server, names)
+        setattr(
+            server,
+            names,
+            lambda wire: {name: value for name, value in known(wire).items() if name not in ("id", "name")},
+        )
+        with pytest.raises(CallError, match="may have taken it"):
+            go(plan, store)
+        setattr(server, names, known)
+        next(iter(server.batches.values()))["status"] = "ended"
+        for _ in range(2):
+            go(plan, store)
+    assert (len(store), len(server.batches)) == (4, 1)
+
+
+def test_an_older_batch_of_the_same_calls_is_not_taken_for_the_lost_one(rows, store):
+    with Fakes() as server:
+        plan = Plan(rows, ("C.v1",), judge_at(server, "anthropic"))
+        server.change = lambda lines: [LINES["anthropic"][1](line["custom_id"]) for line in lines]
+        go(plan, store)
+        assert go(plan, store).failed == 4
+        server.change, server.cut = (lambda lines: lines), True
+        with pytest.raises(CallError, match="may have taken it"):
+            go(plan, store)
+        for _ in range(2):
+            go(plan, store)
+    assert (len(store), len(server.batches)) == (4, 2)
+
+
+@pytest.mark.parametrize("skew", [-3600, 3600])
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_clock_that_differs_by_an_hour_loses_no_batch(rows, store, provider, skew):
+    with Fakes() as server:
+        server.cut = True
+        plan = Plan(rows, ("C.v1",), judge_at(server, provider))
+        with pytest.raises(CallError, match="may have taken it"):
+            go(plan, store)
+        next(iter(server.batches.values()))["at"] += skew
+        for _ in range(2):
+            go(plan, store)
+    assert (len(store), len(server.batches)) == (4, 1)
+
+
+def test_the_results_of_anthropic_are_fetched_from_base_url_whatever_address_they_name(rows, store):
+    with Fakes() as server, Fakes() as other:
+        plan = Plan(rows, ("C.v1",), judge_at(server, "anthropic"))
+        known = server._claude
+        server._claude = lambda wire: known(wire) | {"results_url": f"{other.root}/v1/messages/batches/x/results"}
+        go(plan, store)
+        assert counts(go(plan, store)) == (4, 0, 0, 0, 0)
+
+
+def test_a_store_that_is_locked_while_a_batch_is_acknowledged_is_waited_for(rows, path, monkeypatch):
+    import sqlite3
+
+    store = Store(path, recorded=())
+    store.execute("PRAGMA busy_timeout = 20")
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    with Fakes(status="running") as server:
+        plan = Plan(rows, ("C.v1",), judge_at(server, "openai"))
+        from lib.providers.openai import OpenAIChat
+
+        submit = OpenAIChat.submit
+
+        async def locks(self, tag, calls):
+            wire = await submit(self, tag, calls)
+            other.execute("BEGIN IMMEDIATE")
+            asyncio.get_running_loop().call_later(0.8, other.execute, "ROLLBACK")
+            return wire
+
+        monkeypatch.setattr(OpenAIChat, "submit", locks)
+        assert counts(go(plan, store)) == (0, 0, 4, 4, 4)
+        assert ledger.batches(store, plan.judge)[0].state == "open"
+
+
+def test_a_submission_cancelled_in_this_process_is_looked_for_by_its_next_run(rows, path):
+    with Fakes(status="running") as server:
+        plan, store = Plan(rows, ("C.v1",), judge_at(server, "openai")), Store(path, recorded=())
+        from lib.providers.openai import OpenAIChat
+
+        submit = OpenAIChat.submit
+
+        async def stops(self, tag, calls):
+            await submit(self, tag, calls)
+            raise asyncio.CancelledError
+
+        OpenAIChat.submit = stops
+        try:
+            with pytest.raises(asyncio.CancelledError):
+                go(plan, store)
+        finally:
+            OpenAIChat.submit = submit
+        next(iter(server.batches.values()))["status"] = "ended"
+        for _ in range(2):
+            go(plan, store)
+    assert (len(store), len(server.batches)) == (4, 1)
+
+
+def test_max_usd_without_a_batch_price_is_refused(rows, store):
+    price = {"read": "2026-11-30", "input": 2, "output": 8}
+    with Fakes() as server, pytest.raises(ValueError, match="judge j has no batch price.*add batch_input"):
+        go(Plan(rows, ("C.v1",), judge_at(server, "openai", price=price)), store, max_usd=5.0)
+    assert not server.batches
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        lambda key: {"custom_id": key, "response": {"status_code": "200", "body": completion()}, "error": None},
+        lambda key: {"custom_id": key, "response": {"body": completion()}},
+        lambda key: {
+            "custom_id": key,
+            "response": {"status_code": 200, "body": completion()},
+            "error": {"code": None},
+        },
+    ],
+)
+def test_a_completion_in_a_line_is_a_reply_whatever_else_the_line_lacks(rows, store, line):
+    with Fakes() as server:
+        server.change = lambda lines: [line(each["custom_id"]) for each in lines]
+        plan = Plan(rows, ("C.v1",), judge_at(server, "openai"))
+        go(plan, store)
+        assert counts(go(plan, store)) == (4, 0, 0, 0, 0)

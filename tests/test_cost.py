@@ -220,6 +220,30 @@ def test_unknown_usage_counts_as_what_was_set_aside(rows, store):
     assert "max_usd" in outcome.stopped and 9 <= provider.asked <= 11
 
 
+def test_attempts_that_broke_off_count_as_paid(rows, store):
+    """A reply that is cut on its way may be charged: four cuts a call are not four free tries."""
+
+    class Cut(Priced):
+        async def ask(self, request):
+            await super().ask(request)
+            raise CallError("connection lost", "transient", maybe_paid=True)
+
+    plan, provider = Plan(many(rows, 5), ("H.v1",), replace(JUDGE, in_flight=1)), Cut()
+    most = Budget(JUDGE, Expected(JUDGE, store), 1.0).most(next(iter(plan)))
+    with_room = max(6.5 * most, float(estimate(plan, store)["live_low"].sum()))
+    outcome = go(plan, store, provider, max_usd=with_room)
+    assert "max_usd" in outcome.stopped and provider.asked <= with_room / most + 1
+
+
+@pytest.mark.parametrize("cap", [-1, 0, "100"])
+def test_a_cap_that_is_none_does_not_lower_the_estimate(rows, store, cap):
+    plain, odd = (
+        estimate(Plan(rows, ("C.v1",), replace(JUDGE, send=send)), store)["live"].sum()
+        for send in ({}, {"max_tokens": cap})
+    )
+    assert plain == odd > 0
+
+
 def test_a_batch_is_cut_to_the_budget(rows, tmp_path):
     from lib.batch import execute_batches
 
@@ -299,7 +323,13 @@ def test_a_cancelled_wait_gives_its_place_to_the_next():
 
 @pytest.mark.parametrize(
     ("limits", "calls", "tokens", "least"),
-    [({"requests_per_minute": 600}, 6, 0, 0.5), ({"tokens_per_minute": 60_000}, 12, 500, 0.9)],
+    [
+        ({"requests_per_minute": 600}, 6, 0, 0.5),
+        ({"tokens_per_minute": 60_000}, 12, 500, 0.9),
+        ({"tokens_per_minute": 60_000}, 2, 3_000, 0.9),
+        # One call larger than a burst still keeps to the minute.
+        ({"tokens_per_minute": 60_000}, 1, 6_000, 0.9),
+    ],
 )
 def test_requests_and_tokens_a_minute_are_kept(limits, calls, tokens, least):
     async def run():

@@ -387,6 +387,22 @@ def test_an_exhausted_quota_inside_a_200_is_fatal(read):
         (429, {"error": {"message": "You exceeded your current quota", "details": [
             {"violations": [{"quotaId": "GenerateRequestsPerMinutePerProject"}]}]}}, "transient"),
         (429, {"error": {"message": "Rate limit reached on requests per day (RPD)"}}, "fatal"),
+        (400, {"error": {"message": "Input length 9000 exceeds 8192", "param": "input_tokens"}}, "row"),
+        (400, {"error": {"message": "input length and `max_tokens` exceed context limit: 9 + 9 > 9"}}, "row"),
+        (400, {"error": {"message": "Could not finish the message because max_tokens or model output limit was "
+                         "reached.", "param": "max_tokens"}}, "row"),
+        (400, {"error": {"message": "invalid text: 'two cups per day, on my account, unlimited'"}}, "row"),
+        (403, {"error": {"message": "Your chosen model requires moderation and your input was flagged"}}, "row"),
+        (400, {"error": {"message": "You have reached your specified API usage limits."}}, "fatal"),
+        (400, {"error": {"message": "This organization has been disabled."}}, "fatal"),
+        (400, {"error": {"message": "User location is not supported for the API use."}}, "fatal"),
+        (400, {"error": {"message": "\"smollm\" does not support thinking"}}, "fatal"),
+        (429, {"error": {"message": "Your project has exceeded its spending cap."}}, "fatal"),
+        (429, {"error": {"message": "Your prepayment credits are depleted."}}, "fatal"),
+        (499, {"error": {"message": "The operation was cancelled.", "status": "CANCELLED"}}, "transient"),
+        (429, {"error": {"message": "Request too large for gpt-4.1 on tokens per min (TPM): Limit 9, Requested 99"}},
+         "row"),
+        (307, "", "fatal"),
         (500, "<html>", "transient"),
         (529, {"error": {"type": "overloaded_error", "message": "x"}}, "transient"),
     ],
@@ -405,6 +421,7 @@ def test_what_is_done_about_an_error(status, body, kind):
         ({}, '{"error": {"details": [{"retryDelay": "37s"}]}}', 37),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, "", 0),
         ({"retry-after": "soon"}, "", None),
+        ({"retry-after": "Wed, 21 Oct 99999999999999999 07:28:00 GMT"}, "", None),
         ({}, "", None),
     ],
 )
@@ -430,3 +447,45 @@ def test_the_cap_that_anthropic_requires_is_sent_is_in_the_key_and_is_said_not_t
     assert next(iter(Plan(rows, ("C.v1",), judge))).request["params"] == {"max_tokens": 16000}
     assert next(iter(Plan(rows, ("C.v1",), own))).request["params"] == {"max_tokens": 128}
     assert own.settings()["sent"] == "max_tokens 128"
+
+
+@pytest.mark.parametrize("status", [302, 307])
+def test_a_redirect_takes_geminis_key_to_no_other_host(rows, store, status):
+    with Fakes() as other:
+        answers = [(status, {"location": f"{other.root}/v1beta/models/m:generateContent"}, {})] * 9
+        with Fakes(answers=answers) as server, pytest.raises(CallError, match=f"HTTP {status}.*check base_url"):
+            go(Plan(rows, ("C.v1",), judge_at(server, "google")), store)
+    assert not other.requests and not other.headers
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_a_redirect_takes_the_others_key_to_no_other_host(rows, store, provider):
+    path = {"openai": "/v1/chat/completions", "anthropic": "/v1/messages"}[provider]
+    with Fakes() as other, Fakes(answers=[(307, {"location": f"{other.root}{path}"}, {})]) as server:
+        go(Plan(rows[:1], ("C.v1",), judge_at(server, provider)), store)
+    assert KEY not in str(other.headers)
+
+
+@pytest.mark.parametrize("key", [KEY + " ", KEY + "\n", " " + KEY])
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_blanks_around_a_key_are_no_part_of_it(rows, store, provider, key, monkeypatch):
+    monkeypatch.setenv("TEST_API_KEY", key)
+    body = {"error": {"message": f"no, {KEY} may not"}}
+    with Fakes(answers=[(401, {}, body)] * 9) as server, pytest.raises(CallError) as caught:
+        go(Plan(rows, ("C.v1",), judge_at(server, provider)), store)
+    assert KEY not in str(caught.value) + str(store.execute("SELECT * FROM failures").fetchall())
+
+
+@pytest.mark.parametrize("key", ["two words", "naïve-key-0123456", "line\nbreak-0123456"])
+def test_what_can_be_no_key_is_refused_by_the_variables_name(monkeypatch, key):
+    monkeypatch.setenv("TEST_API_KEY", key)
+    with pytest.raises(ValueError, match="judge j: TEST_API_KEY holds more than a key") as caught:
+        open_provider(Judge("j", "openai", "m", key_env="TEST_API_KEY"))
+    assert key not in str(caught.value)
+
+
+def test_a_reply_that_is_paid_for_is_kept_although_its_body_is_odd():
+    body = json.dumps(completion())
+    assert read_completion("\ufeff" + body).text
+    assert read_completion(body.replace('"created": 1', '"created": ' + "9" * 5000)).tokens_in == 11
+    assert read_completion(json.dumps(completion() | {"choices": {"0": 1}})).finish_reason == "no choices"

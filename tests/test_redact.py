@@ -55,6 +55,35 @@ def test_the_home_folder_is_no_part_of_an_error():
     assert redact(f"no such file: {Path.home()}/x/y") == "no such file: ~/x/y"
 
 
+def test_one_key_that_begins_another_hides_both(monkeypatch):
+    monkeypatch.setenv("ONE_API_KEY", "a-key-0123456789")
+    monkeypatch.setenv("TWO_API_KEY", "a-key-0123456789-live-987654321")
+    assert redact("a-key-0123456789-live-987654321 a-key-0123456789") == "[key] [key]"
+
+
+def test_a_key_is_taken_out_of_json_where_it_is_escaped(monkeypatch):
+    monkeypatch.setenv("OWN_API_KEY", 'quoted"and\\slashed-key')
+    assert "slashed" not in redact('{"said": "quoted\\"and\\\\slashed-key"}')
+
+
+def test_tracebacks_in_logs_are_redacted(monkeypatch, tmp_path):
+    monkeypatch.setenv("OWN_API_KEY", SENTINELS["OWN_API_KEY"])
+    before, file = logging.getLogRecordFactory(), logging.FileHandler(tmp_path / "log.txt")
+    guard_logs()
+    logger = logging.getLogger("some.library")
+    logger.addHandler(file)
+    try:
+        raise RuntimeError(f"no: {SENTINELS['OWN_API_KEY']}")
+    except RuntimeError:
+        logger.exception("it failed")
+    finally:
+        logging.setLogRecordFactory(before)
+        logger.removeHandler(file)
+        file.close()
+    text = (tmp_path / "log.txt").read_text()
+    assert "RuntimeError: no: [key]" in text and SENTINELS["OWN_API_KEY"] not in text
+
+
 def test_a_body_loses_keys_in_use_and_nothing_that_only_looks_like_one():
     remember("key-in-use-0123456789")
     assert without_keys("key-in-use-0123456789 and sk-abcdefghijklmnop") == "[key] and sk-abcdefghijklmnop"

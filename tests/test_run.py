@@ -17,6 +17,7 @@ from lib.judges import Judge
 from lib.parsing import REASONS
 from lib.plan import CHUNK, Plan, judged_chunks, judgments, survey
 from lib.providers import CallError, Reply
+from lib.recorded import read_recorded
 from lib.run import execute
 from lib.store import Store
 from tests.loopback import REPLY, Loopback, completion
@@ -42,7 +43,7 @@ class Fake:
         answer = self._answer(number)
         if isinstance(answer, Exception):
             raise answer
-        return Reply(answer, "stop", "m-2026", 10, 5)
+        return Reply(answer, "stop", "m-2026", 10, 5, raw="body \ud83d")
 
     async def close(self):
         pass
@@ -150,7 +151,7 @@ def test_a_server_that_is_gone_stops_the_run_instead_of_failing_every_call(rows,
 def test_a_store_that_cannot_be_written_stops_the_run_with_its_error(rows, store, monkeypatch):
     calls = []
 
-    def full(self, batch):
+    def full(self, batch, failures=()):
         calls.append(len(batch))
         raise OSError("disk full")
 
@@ -168,10 +169,10 @@ def test_replies_that_the_disk_does_not_take_go_to_a_file_and_are_read_from_ther
     path, put, fake = tmp_path / "calls.sqlite", Store.put, Fake()
     store = Store(path, recorded=())
 
-    def full(self, batch):
+    def full(self, batch, failures=()):
         if len(fake.asked) > 12:
             raise sqlite3.OperationalError("database or disk is full")
-        put(self, batch)
+        put(self, batch, failures)
 
     monkeypatch.setattr(Store, "put", full)
     plan = Plan(many(rows, 25), ("C.v1",), JUDGE)
@@ -179,6 +180,7 @@ def test_replies_that_the_disk_does_not_take_go_to_a_file_and_are_read_from_ther
         go(plan, store, fake)
     assert "move that file to data/recorded/" in caught.value.__notes__[0]
     asked, spilled = len(fake.asked), list(tmp_path.glob("judge-replies-*.jsonl.gz"))
+    assert all(reply.raw == "body \ud83d" for reply in read_recorded(spilled[0]))
     assert asked < 20 and len(spilled) == 1
     monkeypatch.setattr(Store, "put", put)
     again = Store(path, recorded=spilled)
@@ -559,3 +561,84 @@ def test_two_processes_at_once_ask_no_call_twice(rows, tmp_path):
         assert [process.wait(60) for process in processes] == [0, 0]
     assert set(server.asked.values()) == {1} and len(server.asked) == 240
     assert len(Store(path, recorded=())) == 240
+
+
+# What an attack found.
+
+
+def test_two_runs_at_once_on_one_store_ask_each_call_once(rows, store):
+    plan, fake = Plan(many(rows, 5), ("C.v1",), JUDGE), Fake()
+
+    async def both():
+        return await asyncio.gather(execute(plan, store, fake), execute(plan, store, fake))
+
+    outcomes = asyncio.run(both())
+    assert len(fake.asked) == 20 == len(store) and all(outcome.missing == 0 for outcome in outcomes)
+
+
+def test_rows_that_are_refused_for_good_do_not_keep_a_plan_from_ending(rows, store):
+    """More of them than end a run on a dead server: what is refused is refused for its own text."""
+
+    class Refuses(Fake):
+        async def ask(self, request):
+            reply = await super().ask(request)
+            if " 0" in request["messages"][1]["content"].rsplit("<candidate", 1)[1]:
+                raise CallError("HTTP 400: flagged", "row")
+            return reply
+
+    plan = Plan(many(rows, 6), ("C.v1", "H.v1", "R.v1", "B.v1"), JUDGE)
+    first = go(plan, store, Refuses())
+    assert first.failed >= engine.GIVE_UP * 2 and first.answered + first.failed == len(plan)
+    again = go(plan, store, Refuses())
+    assert (again.answered, again.failed) == (0, first.failed)
+
+
+def test_a_400_that_every_row_gets_stops_a_run_that_never_had_an_answer(rows, store):
+    fake = Fake(lambda number: CallError("HTTP 400: something odd", "row", unsure=True))
+    with pytest.raises(CallError, match="last 8 calls failed.*something odd"):
+        go(Plan(many(rows, 50), ("C.v1",), JUDGE), store, fake)
+    assert len(fake.asked) <= engine.GIVE_UP + JUDGE.in_flight
+
+
+def test_a_store_that_is_locked_when_claims_are_renewed_or_made_loses_no_reply(rows, store, tmp_path, monkeypatch):
+    import sqlite3
+
+    monkeypatch.setattr(engine, "_RENEW_S", 0.05)
+    monkeypatch.setattr("lib.store._LOCKED_S", 0.05)
+    store._db.execute("PRAGMA busy_timeout = 10")
+    other = sqlite3.connect(tmp_path / "calls.sqlite", isolation_level=None, check_same_thread=False)
+
+    class Locks(Fake):
+        async def ask(self, request):
+            if len(self.asked) == 2:
+                other.execute("BEGIN IMMEDIATE")
+                asyncio.get_running_loop().call_later(0.6, other.execute, "ROLLBACK")
+            return await super().ask(request)
+
+    fake = Locks(lambda number: CallError("HTTP 400: odd", "row") if number == 4 else REPLY)
+    outcome = go(Plan(many(rows, 5), ("H.v1",), JUDGE), store, fake)
+    assert (outcome.answered, outcome.failed, len(fake.asked)) == (19, 1, 20)
+
+
+def test_a_long_retry_after_stops_a_run_although_others_wait_for_their_turn(rows, store, monkeypatch):
+    fake = Fake(lambda number: CallError("HTTP 429", "transient", 3600, slow=True) if number == 4 else REPLY)
+
+    async def timed():
+        with pytest.raises(CallError, match="asks to wait 3600 s"):
+            await asyncio.wait_for(execute(Plan(many(rows, 10), ("C.v1",), JUDGE), store, fake), 20)
+
+    asyncio.run(timed())
+
+
+def test_a_full_disk_is_reported_as_what_it_is(tmp_path):
+    import sqlite3
+
+    store = Store(tmp_path / "c.sqlite", recorded=())
+
+    def full():
+        with store.transaction():
+            store.execute("ROLLBACK")  # as SQLite does by itself when the disk is full
+            raise sqlite3.OperationalError("database or disk is full")
+
+    with pytest.raises(sqlite3.OperationalError, match="disk is full"):
+        full()

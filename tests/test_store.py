@@ -130,6 +130,8 @@ def whole():
         (whole(), 0),
         (gzip.compress(b"\xff\xfe"), 0),
     ],
+    # The compressed bytes hold the time: as ids they would differ between the processes that collect them.
+    ids=["cut", "another request", "no text", "no call", "cut archive", "no archive", "no UTF-8"],
 )
 def test_a_recorded_file_that_is_damaged_or_not_what_it_says_is_refused_by_line(tmp_path, data, number):
     path = tmp_path / "r.jsonl.gz"
@@ -218,7 +220,7 @@ def test_a_claimed_call_is_given_to_nobody_else_until_it_is_answered_or_failed(t
     one.put([reply("k")])
     one.put_failure("l", "{}", "HTTP 500", "transient")
     assert two.claim(["k", "l", "m"]) == {"l"}
-    one.release()
+    one.release(["m"])
     assert two.claim(["m"]) == {"m"}
 
 
@@ -290,3 +292,33 @@ def test_the_committed_recordings_are_whole_and_hold_no_path():
             assert call_key(json.loads(call.request)) == call.key
             assert call.model == "SmolLM2-135M-Instruct.Q4_1" and call.tokens_in and call.tokens_out
             assert "/" + "work" not in call.request and "/" + "home" not in call.request
+
+
+def test_a_process_keeps_its_claims_although_the_clock_is_set(tmp_path, monkeypatch):
+    import psutil
+
+    one = Store(tmp_path / "c.sqlite", recorded=())
+    one.claim(["k"])
+    monkeypatch.setattr(psutil.Process, "create_time", lambda self: 1.0)
+    code = (
+        "import psutil; psutil.boot_time = lambda: 5.0\n"
+        f"from lib.store import Store; print(Store({str(tmp_path / 'c.sqlite')!r}, recorded=()).claim(['k']))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
+
+
+def test_processes_of_another_machine_or_number_space_are_told_by_their_silence_alone():
+    from lib.owners import SILENT_S, alive, here, new_owner
+
+    mine = new_owner()
+    assert here(mine) and alive(mine, 0.0)
+    other = ":".join(["0" * 12, *mine.split(":")[1:]])
+    assert not here(other) and alive(other, time.time()) and not alive(other, time.time() - SILENT_S - 1)
+    reused = ":".join([*mine.split(":")[:2], "another-start", "1"])
+    assert not alive(reused, time.time())
+
+
+def test_many_processes_may_open_a_new_store_at_once(tmp_path):
+    code = f"from lib.store import Store; print(len(Store({str(tmp_path / 'new.sqlite')!r}, recorded=())))"
+    children = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(6)]
+    assert [child.communicate()[0] for child in children] == ["0\n"] * 6

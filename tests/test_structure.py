@@ -28,7 +28,7 @@ from lib.store import Store
 NOTEBOOKS = notebooks()
 # A module imports only from those before it.
 ORDER = [
-    ["paths", "jsonish", "redact", "providers"],
+    ["paths", "jsonish", "redact", "providers", "owners"],
     ["exact", "params", "parsing", "readers", "resampling", "recorded", "entries"],
     ["hub", "prompts", "providers.bodies", "providers.lexical", "store", "results", "notebooks"],
     ["sources", "providers.openai", "providers.anthropic", "providers.google", "sweeps", "expect"],
@@ -260,6 +260,26 @@ def closure(requirements):
             if each.marker is None or any(each.marker.evaluate({"extra": extra}) for extra in extras):
                 open_ones.append(each)
     return {name: installed for (name, _), installed in found.items()}
+
+
+def test_every_package_that_is_imported_is_a_dependency_of_its_own():
+    """Else a fresh clone lacks what happens to be installed here."""
+    from importlib.metadata import packages_distributions
+
+    names = packages_distributions()
+    tops = {canonicalize_name(each.name) for each in top_requirements()}
+    # What pytest, Jupyter and the notebooks' tools bring themselves, and imports that are for one system only.
+    brought = {"packaging", "nbformat", "ipython", "psutil", "httpx2", "pydantic", "httpx"}
+    for path in [*(paths.ROOT / "lib").rglob("*.py"), *(paths.ROOT / "tests").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            for module in {module.split(".")[0] for module in modules} - {"lib", "tests", "", "sitecustomize"}:
+                if module not in sys.stdlib_module_names:
+                    found = {canonicalize_name(name) for name in names.get(module, [module])}
+                    assert found & (tops | brought), (
+                        f"{path.name} imports {module}, which pyproject.toml does not name"
+                    )
 
 
 def test_environment_yml_and_pyproject_bring_exactly_what_is_locked():

@@ -12,6 +12,8 @@ from typing import Protocol
 
 # One attempt of a call, in seconds. `lib.run` bounds all the attempts together.
 TIMEOUT_S = 300.0
+# How far a provider's clock and ours may differ when a batch is looked for, in seconds.
+CLOCKS_S = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +41,21 @@ class CallError(Exception):
 
     `kind` says what to do: `transient` (ask again), `row` (this request cannot be answered, go on with the
     others), `fatal` (no request will be, stop the run). `retry_after` is in seconds, None if not said. `slow` is
-    True where the provider asks for fewer calls at a time.
+    True where the provider asks for fewer calls at a time, `maybe_paid` where an answer may have been made and
+    charged although none arrived. `unsure` is True for a `row` that may as well be something every row would get.
     """
 
-    def __init__(self, message: str, kind: str, retry_after: float | None = None, slow: bool = False):
+    def __init__(
+        self,
+        message: str,
+        kind: str,
+        retry_after: float | None = None,
+        slow: bool = False,
+        maybe_paid: bool = False,
+        unsure: bool = False,
+    ):
         super().__init__(message)
+        self.maybe_paid, self.unsure = maybe_paid, unsure
         self.kind = kind
         self.retry_after = retry_after
         self.slow = slow
@@ -67,8 +79,8 @@ class Provider(Protocol):
 class BatchState:
     """Where a batch stands: `running`, `ended` (its lines can be fetched) or `failed` (it has none, see `note`).
 
-    `complete` is True where the provider says that it worked through every line: then each must be there. A
-    batch that expired or was cancelled may lack some. `done` counts the lines that are ready.
+    A word that is not known is `running`. `complete` is True where the provider says that it worked through every
+    line: then each must be there. A batch that expired or was cancelled may lack some. `done` counts ready lines.
     """
 
     state: str
@@ -90,10 +102,10 @@ class BatchProvider(Provider, Protocol):
         """
         ...
 
-    async def find(self, tag: str, ids: set[str], since: float) -> str | None:
-        """The provider's id of the batch that was sent as `tag` with these wire ids at Unix time `since` or later.
+    async def find(self, tag: str, ids: set[str], since: float, known: set[str]) -> str | None:
+        """The provider's id of the batch that was sent as `tag` with these wire ids at Unix time `since`.
 
-        "" where that cannot be told yet, None if there is none. Raises CallError.
+        It is none of the `known` ids. "" where that cannot be told yet, None if there is none. Raises CallError.
         """
         ...
 

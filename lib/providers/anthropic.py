@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import anthropic
 
-from lib.providers import TIMEOUT_S, BatchState, CallError, Reply
+from lib.providers import CLOCKS_S, TIMEOUT_S, BatchState, CallError, Reply
 from lib.providers.bodies import (
     added,
     as_count,
@@ -22,6 +22,7 @@ from lib.providers.bodies import (
     read_lines,
     split_system,
     status_error,
+    wire_id,
 )
 from lib.redact import redact, without_keys
 
@@ -73,23 +74,24 @@ class AnthropicMessages:
         """One message batch. The API takes no mark, so `find` looks at the ids."""
         requests = [{"custom_id": wire, "params": _body(request)} for wire, request in calls]
         with self._errors(calls[0][1]["params"]):
-            return (await self._client.messages.batches.create(requests=requests)).id
+            return wire_id((await self._client.messages.batches.create(requests=requests)).id)
 
-    async def find(self, tag: str, ids: set[str], since: float) -> str | None:
+    async def find(self, tag: str, ids: set[str], since: float, known: set[str]) -> str | None:
         """The batch that holds these ids: known for sure once it has ended, "" while one of its size is under way."""
         perhaps = None
         with self._errors():
             async for batch in self._client.messages.batches.list(limit=100):
-                # Newest first; five minutes for clocks that differ.
-                if batch.created_at.timestamp() < since - 300:
+                # Newest first.
+                if batch.created_at.timestamp() < since - CLOCKS_S:
                     break
                 counts = batch.request_counts
                 of = counts.processing + counts.succeeded + counts.errored + counts.canceled + counts.expired
-                if of != len(ids):
+                if batch.id in known or of != len(ids):
                     continue
                 if batch.processing_status != "ended":
                     perhaps = ""
-                elif batch.results_url and {wire for wire, _ in await self._lines(batch.results_url)} <= ids:
+                # The ids are hashes of our calls: no other batch has one of them.
+                elif batch.results_url and ids & {wire for wire, _ in await self._lines(batch.id)}:
                     return batch.id
         return perhaps
 
@@ -108,10 +110,11 @@ class AnthropicMessages:
     async def lines(self, batch: str) -> list[tuple[str, Reply | CallError]]:
         """The lines of the results."""
         with self._errors():
-            return await self._lines((await self._client.messages.batches.retrieve(batch)).results_url or "")
+            return await self._lines(batch)
 
-    async def _lines(self, url: str) -> list[tuple[str, Reply | CallError]]:
-        return read_lines(await self._client.get(url, cast_to=str), read_line)
+    async def _lines(self, batch: str) -> list[tuple[str, Reply | CallError]]:
+        # Not the address that the batch names: the key goes to base_url alone.
+        return read_lines(await self._client.get(f"/v1/messages/batches/{batch}/results", cast_to=str), read_line)
 
     @contextmanager
     def _errors(self, params: dict | None = None):
@@ -123,7 +126,7 @@ class AnthropicMessages:
         except anthropic.APIConnectionError as error:
             cause = error.__cause__ or error
             message = redact(f"{self._url} gave no answer: {type(cause).__name__} {cause}")
-            raise CallError(message, "transient") from None
+            raise CallError(message, "transient", maybe_paid=True) from None
 
 
 def read_message(raw: str) -> Reply:

@@ -11,25 +11,33 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from lib.providers import CallError, Reply
-from lib.redact import redact
+from lib.redact import redact, without_keys
 
+# What is wrong with one row's text, and not with what every call sends.
 _CONTENT = re.compile(
-    r"context[ _]length|context[ _]window|context size|prompt is too long|too many (?:input )?tokens"
-    r"|input token count|maximum context|string too long|content[ _](?:policy|filter|management)|moderation|safety",
+    r"context[ _](?:length|window|size|limit)|prompt is too long|input is too long|too many (?:input )?tokens"
+    r"|input token count|input length|maximum context|string too long|request too large|could not finish the message"
+    r"|content[ _](?:policy|filter|management)|moderation|flagged|safety system",
     re.I,
 )
 _CONTENT_PARTS = {"messages", "contents", "content", "input", "prompt", "system", "system_instruction"}
+_CONTENT_PARTS |= {"input_tokens", "prompt_tokens"}
+# Nothing left to spend, or no account to spend it from; and a limit that lasts longer than any wait of ours.
 _QUOTA = re.compile(
-    r"insufficient_quota|billing_hard_limit|billing_not_active|billing_error|credit balance|per[_ ]?day\b|PerDay"
-    r"|\"?limit\"?: ?0\b",
+    r"insufficient_quota|billing_hard_limit|billing_not_active|billing_error|credit balance|usage limits?\b"
+    r"|spend(?:ing)? (?:cap|limit)|credits? (?:are |is |have been )?(?:depleted|exhausted)|prepay"
+    r"|(?:organization|account)\b[^\n]{0,60}\b(?:disabled|restricted|suspended|deactivated)",
     re.I,
 )
+_DAILY = re.compile(r"per[_ ]?day\b|PerDay|\blimit\"?: ?0\b", re.I)
 _SETTINGS = ("max_tokens", "max_completion_tokens", "max_output_tokens", "temperature", "top_p", "top_k", "seed", "n")
 _SETTINGS += ("response_format", "output_config", "thinking", "reasoning_effort", "reasoning", "stop", "logprobs")
 _UNKNOWN = re.compile(
-    r"unrecognized|\bparameters?\b|unsupported value|extra inputs|unknown (?:name|field|parameter)", re.I
+    r"unrecognized|\bparameters?\b|unsupported value|extra inputs|unknown (?:name|field)|(?:does not|not) support",
+    re.I,
 )
 _MODEL = re.compile(
     r"\bmodels?\b[^\n]{0,80}\b(?:not|unknown|invalid|unsupported|no longer|deprecated)"
@@ -44,12 +52,21 @@ CHECK = "check base_url and model of its entry in judges.yaml"
 def load(raw: str) -> dict:
     """The JSON object in a body. Raises CallError (transient: a proxy's page comes and goes) for anything else."""
     try:
-        body = json.loads(raw)
+        # A number of thousands of digits is no count, but the reply around it is paid for.
+        body = json.loads(raw.lstrip("\ufeff"), parse_int=lambda digits: int(digits) if len(digits) < 20 else None)
     except (ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
-        raise CallError(f"the server answered no JSON object: {raw[:120]!r}; {CHECK}", "transient")
+        said = f"the server answered no JSON object: {redact(raw)[:120]!r}; {CHECK}"
+        raise CallError(said, "transient", maybe_paid=True)
     return body
+
+
+def wire_id(given: object) -> str:
+    """The id that a provider gave a batch. Raises CallError where it gave none: the batch may be there all along."""
+    if isinstance(given, str) and given:
+        return without_keys(given)
+    raise CallError("the provider answered without an id for the batch", "transient")
 
 
 def read_lines(
@@ -96,20 +113,25 @@ def added(*counts: int | None) -> int | None:
 
 def no_reply(raw: str, what: str, sent: Iterable[str]) -> CallError:
     """The error in a body that came with status 200 and is no `what`: its own, if it holds one."""
-    error = as_dict(as_dict(json.loads(raw)).get("error"))
+    error = as_dict(load(raw).get("error"))
     if error:
         code = as_count(error.get("code")) or 0
         return status_error(402 if _QUOTA.search(raw) else code if 400 <= code < 600 else 500, raw, {}, sent)
-    return CallError(f"the server answered no {what}: {redact(raw)[:200]!r}; {CHECK}", "transient")
+    said = f"the server answered no {what}: {redact(raw)[:200]!r}; {CHECK}"
+    return CallError(said, "transient", maybe_paid=True)
 
 
 def status_error(status: int, body: str, headers: Mapping[str, str], sent: Iterable[str]) -> CallError:
     """An HTTP error to what is to be done about it. `sent` names the settings that went with the call."""
     said, code, setting = _read(body)
     message = f"HTTP {status}: {redact(said)[:500]}"
-    if status == 402 or (status in (400, 403, 429) and _QUOTA.search(f"{code} {body}")):
+    spent = status in (400, 403, 429) and _QUOTA.search(f"{code} {said}")
+    # For 429 alone the whole body: other errors may echo a row's text, which may speak of days.
+    if status == 402 or spent or (status == 429 and _DAILY.search(body)):
         return CallError(f"{message}; the account has no quota left: add to it or wait, then run again", "fatal")
-    if status in (408, 409, 429) or status >= 500:
+    if status in (403, 429) and _CONTENT.search(said):
+        return CallError(message, "row")
+    if status in (408, 409, 425, 429, 499) or status >= 500:
         return CallError(message, "transient", _retry_after(headers, body), slow=status in (429, 503, 529))
     if status in (400, 413, 422):
         return _bad_request(message, said, code, setting, set(sent))
@@ -121,7 +143,7 @@ def status_error(status: int, body: str, headers: Mapping[str, str], sent: Itera
 def _bad_request(message: str, said: str, code: str, setting: str, sent: set[str]) -> CallError:
     # A setting or the model will be refused for every row; this row's text will not.
     part = re.split(r"[.\[]", re.sub(r"^generation_?[cC]onfig\.", "", setting))[0]
-    if part in _CONTENT_PARTS or (not part and _CONTENT.search(f"{code} {said}")):
+    if part in _CONTENT_PARTS or _CONTENT.search(f"{code} {said}"):
         return CallError(message, "row")
     if _KEY.search(f"{code} {said}"):
         return CallError(f"{message}; check the key in the variable that key_env names", "fatal")
@@ -132,7 +154,7 @@ def _bad_request(message: str, said: str, code: str, setting: str, sent: set[str
         return CallError(f"{message}; check model of its entry in judges.yaml", "fatal")
     if _UNKNOWN.search(said):
         return CallError(f"{message}; check what its entry in judges.yaml sends", "fatal")
-    return CallError(message, "row")
+    return CallError(message, "row", unsure=True)
 
 
 def _names(said: str, setting: str) -> bool:
@@ -173,8 +195,9 @@ def _retry_after(headers: Mapping[str, str], body: str) -> float | None:
     text = headers.get("retry-after", "")
     if (given := _seconds(text, 1)) is not None:
         return given
-    if text and (date := email.utils.parsedate_tz(text)):
-        return max(0.0, email.utils.mktime_tz(date) - time.time())
+    with suppress(ValueError, OverflowError, TypeError):
+        if text and (date := email.utils.parsedate_tz(text)):
+            return max(0.0, email.utils.mktime_tz(date) - time.time())
     delay = _DELAY.search(body)
     return float(delay[1]) if delay else None
 

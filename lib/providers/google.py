@@ -28,13 +28,15 @@ from lib.providers.bodies import (
     read_lines,
     split_system,
     status_error,
+    wire_id,
 )
 from lib.redact import redact, without_keys
 
 _WORDS = {"STOP": "stop", "MAX_TOKENS": "length"}
 # Reasons by which Google withholds an answer, or a part of it.
 _BLOCKED = {"SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "JAILBREAK", "LANGUAGE"}
-_RUNNING = {"QUEUED", "PENDING", "RUNNING", "CANCELLING", "PAUSED", "UPDATING", "UNSPECIFIED"}
+# Only these end a batch. Whatever else a poll says, it is taken to be under way: it is paid for.
+_ENDED = {"SUCCEEDED", "PARTIALLY_SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED"}
 _NETWORK = (aiohttp.ClientError, httpx2.HTTPError, TimeoutError, OSError)
 
 
@@ -56,6 +58,8 @@ class Gemini:
                 # One attempt, said so: without options the SDK asks once more by itself when a connection breaks,
                 # and a call whose answer was lost on the way would be paid twice.
                 retry_options=types.HttpRetryOptions(attempts=1),
+                # Or the key would go along to whatever host the server names.
+                async_client_args={"allow_redirects": False},
             ),
         )
 
@@ -104,9 +108,9 @@ class Gemini:
             batch = await self._client.aio.batches.create(
                 model=calls[0][1]["model"], src=file.name, config=types.CreateBatchJobConfig(display_name=tag)
             )
-        return batch.name
+        return wire_id(batch.name)
 
-    async def find(self, tag: str, ids: set[str], since: float) -> str | None:
+    async def find(self, tag: str, ids: set[str], since: float, known: set[str]) -> str | None:
         """The batch whose display name is the tag."""
         with self._errors():
             async for batch in await self._client.aio.batches.list(config=types.ListBatchJobsConfig(page_size=100)):
@@ -120,8 +124,8 @@ class Gemini:
             found = await self._client.aio.batches.get(name=batch)
         # The SDK passes on neither counts nor reasons of this API's batches.
         state = str(getattr(found.state, "value", found.state)).removeprefix("JOB_STATE_")
-        if state in _RUNNING:
-            return BatchState("running")
+        if state not in _ENDED:
+            return BatchState("running", note=state.lower())
         if found.dest and found.dest.file_name:
             return BatchState("ended", 0, state == "SUCCEEDED", state.lower())
         return BatchState("failed", 0, False, f"{state.lower()} without a file of results")

@@ -11,12 +11,23 @@ from contextlib import contextmanager
 
 import openai
 
-from lib.providers import TIMEOUT_S, BatchState, CallError, Reply
-from lib.providers.bodies import as_count, as_dict, as_text, load, no_reply, read_lines, status_error
+from lib.providers import CLOCKS_S, TIMEOUT_S, BatchState, CallError, Reply
+from lib.providers.bodies import (
+    as_count,
+    as_dict,
+    as_list,
+    as_text,
+    load,
+    no_reply,
+    read_lines,
+    status_error,
+    wire_id,
+)
 from lib.redact import redact, without_keys
 
 _WHY = {"content_filter": "blocked:content_filter"}
-_RUNNING = {"validating", "in_progress", "finalizing", "cancelling"}
+# Only these end a batch. Whatever else a poll says, it is taken to be under way: it is paid for.
+_ENDED = {"completed", "failed", "expired", "cancelled"}
 
 
 class OpenAIChat:
@@ -68,16 +79,16 @@ class OpenAIChat:
                 completion_window="24h",
                 metadata={"judge_designs": tag},
             )
-        return batch.id
+        return wire_id(batch.id)
 
-    async def find(self, tag: str, ids: set[str], since: float) -> str | None:
+    async def find(self, tag: str, ids: set[str], since: float, known: set[str]) -> str | None:
         """The batch whose metadata holds the tag."""
         with self._errors():
             async for batch in self._client.batches.list(limit=100):
                 if (batch.metadata or {}).get("judge_designs") == tag:
                     return batch.id
-                # Newest first; an hour for clocks that differ.
-                if (batch.created_at or 0) < since - 3600:
+                # Newest first.
+                if (batch.created_at or 0) < since - CLOCKS_S:
                     return None
         return None
 
@@ -89,9 +100,9 @@ class OpenAIChat:
         done = (counts.completed + counts.failed) if counts else 0
         errors = (found.errors.data if found.errors else None) or []
         note = redact("; ".join(filter(None, (f"{each.code}: {each.message}" for each in errors))))
-        if found.status in _RUNNING:
-            return BatchState("running", done)
-        if found.output_file_id or found.error_file_id:
+        if str(found.status).lower() not in _ENDED:
+            return BatchState("running", done, note=str(found.status))
+        if found.output_file_id or found.error_file_id or found.status == "completed":
             return BatchState("ended", done, found.status == "completed", note or found.status)
         return BatchState("failed", done, False, note or f"{found.status} without an output or an error file")
 
@@ -113,7 +124,7 @@ class OpenAIChat:
         except openai.APIConnectionError as error:
             cause = error.__cause__ or error
             message = redact(f"{self._url} gave no answer: {type(cause).__name__} {cause}")
-            raise CallError(message, "transient") from None
+            raise CallError(message, "transient", maybe_paid=True) from None
 
 
 def read_completion(raw: str) -> Reply:
@@ -123,9 +134,9 @@ def read_completion(raw: str) -> Reply:
     the call was answered, and its body is kept.
     """
     body = load(raw)
-    if not isinstance(body.get("choices"), list):
+    if "choices" not in body:
         raise no_reply(raw, "chat completion", ())
-    choices, usage = body["choices"], as_dict(body.get("usage"))
+    choices, usage = as_list(body["choices"]), as_dict(body.get("usage"))
     choice = as_dict(choices[0]) if choices else {}
     message, finish = as_dict(choice.get("message")), as_text(choice.get("finish_reason"))
     finish = "refused" if message.get("refusal") else _WHY.get(finish, finish)
@@ -148,16 +159,14 @@ def read_line(line: str) -> tuple[str, Reply | CallError]:
     response = as_dict(found.get("response"))
     body, status = response.get("body"), as_count(response.get("status_code"))
     raw = without_keys(body if isinstance(body, str) else json.dumps(body, ensure_ascii=False))
-    if error:
+    # A completion is a paid reply, whatever else its line lacks.
+    if "choices" in as_dict(body) and (status or 200) < 400:
+        return wire, read_completion(raw)
+    if any(value is not None for value in error.values()):
         gone = error.get("code") in ("batch_expired", "batch_cancelled")
         said = f"{error.get('code')}: {error.get('message')}"
         return wire, CallError(redact(f"batch line: {said}"), "transient" if gone else "row")
-    if status is None or status >= 400:
-        return wire, status_error(status or 500, raw, {}, ())
-    try:
-        return wire, read_completion(raw)
-    except CallError as unread:
-        return wire, unread
+    return wire, status_error(status if status and status >= 400 else 500, raw, {}, ())
 
 
 def _body(request: dict) -> dict:

@@ -16,13 +16,14 @@ from tqdm import tqdm
 from lib import ledger
 from lib.attempts import again
 from lib.budget import Budget, check_budget
-from lib.cost import Expected, lowest
+from lib.cost import lowest
+from lib.expected import Expected
 from lib.judges import open_provider
+from lib.landing import land
 from lib.ledger import Batch
 from lib.plan import Call, Plan, missing_keys
-from lib.providers import BatchProvider, BatchState, CallError, Reply
-from lib.recorded import stored
-from lib.store import Store, now, unlocked
+from lib.providers import BatchProvider, BatchState, CallError
+from lib.store import Store, unlocked
 
 # A provider may list a new batch a moment late; only after so long is one that is not found held for never taken.
 SETTLE_S = 120.0
@@ -33,8 +34,9 @@ POLL_S = 30.0
 class BatchOutcome:
     """What a run did: calls `answered` and `failed` in batches that it collected, and calls `sent` in new ones.
 
-    `in_batches` of the plan's calls are under way; `missing` have no reply, those included. `stopped` says why not
-    all that is missing was sent, "" where it was.
+    `in_batches` of the plan's calls are under way; `missing` have no reply, those included. `dollars_sent` is what
+    the new batches will likely cost, None where the price is unknown. `stopped` says why not all that is missing
+    was sent, "" where it was.
     """
 
     answered: int
@@ -42,6 +44,7 @@ class BatchOutcome:
     sent: int
     in_batches: int
     missing: int
+    dollars_sent: float | None = 0.0
     stopped: str = ""
 
 
@@ -80,15 +83,19 @@ async def execute_batches(
         await unlocked(store.release, sender.claimed)
     missing = missing_keys(plan, store)
     waiting = len(store.in_batches(missing))
-    return BatchOutcome(sender.answered, sender.failed, sender.sent, waiting, len(missing), sender.stopped)
+    return BatchOutcome(
+        sender.answered, sender.failed, sender.sent, waiting, len(missing), sender.dollars, sender.stopped
+    )
 
 
 class _Batches:
     def __init__(self, plan: Plan, store: Store, provider: BatchProvider, max_usd: float | None):
         self._plan, self._store, self._provider, self._max = plan, store, provider, max_usd
+        self._expected = Expected(plan.judge, store)
         self._tried: set[str] = set()
         self.claimed: set[str] = set()
         self.answered = self.failed = self.sent = 0
+        self.dollars: float | None = 0.0
         self.stopped = ""
 
     async def run(self, wait_s: float) -> None:
@@ -137,56 +144,17 @@ class _Batches:
     async def _land(self, batch: Batch, state: BatchState) -> None:
         requests = ledger.calls_of(self._store, batch)
         lines = await again(self._provider.lines, batch.wire) if state.state == "ended" else []
-        answers: dict[str, list[Reply | CallError]] = {}
-        for wire, answer in lines:
-            answers.setdefault(wire, []).append(answer)
-        unknown = {wire: found for wire, found in answers.items() if wire not in requests}
-        twice = {wire for wire, found in answers.items() if wire in requests and len(_replies(found)) > 1}
-        absent = [key for key in requests if key not in answers]
-        # A file of results that is not whole may be so the next time; to fetch it again costs nothing.
-        unfinished = state.state == "ended" and state.complete and bool(absent)
-        replies, failures = [], {}
-        for key, request in requests.items():
-            given = answers.get(key, [])
-            if key in twice:
-                failures[key] = request, f"batch {batch.wire}: two answers for one id: {_said(given)}", "row"
-            elif found := _replies(given):
-                how = {"latency_s": None, "attempts": 1, "sdk": self._provider.sdk, "at": now(), "batch": batch.wire}
-                replies.append(stored(key, request, found[0], **how))
-            elif given or not unfinished:
-                why = str(given[0]) if given else state.note or "no line for this call"
-                failures[key] = request, f"batch {batch.wire}: {why}", given[0].kind if given else "transient"
-        waiting = len(absent) if unfinished else 0
-        assert len(replies) + len(failures) + waiting == len(requests) == batch.n
-        for wire, found in unknown.items():
-            failures[wire or "no id"] = "{}", f"batch {batch.wire}: an id that was not sent: {_said(found)}", "row"
-        ended = "open" if unfinished else "collected" if state.state == "ended" else "failed"
+        landed = land(batch, requests, lines, state, self._provider.sdk)
         had = self._store.where(requests).keys()
-        if not await unlocked(ledger.finish, self._store, batch, ended, replies, failures, state.note):
+        facts = landed.state, landed.replies, landed.failures, state.note
+        if not await unlocked(ledger.finish, self._store, batch, *facts):
             return
-        self.answered += len({reply.key for reply in replies} - had)
-        self.failed += len(failures.keys() & requests.keys())
+        self.answered += len({reply.key for reply in landed.replies} - had)
+        self.failed += len(landed.failures.keys() & requests.keys())
         # What failed now is asked again by the next run, not by this one.
-        self._tried |= failures.keys()
-        self._complain(batch, state, sorted(twice), sorted(unknown), absent if unfinished else [], lines)
-
-    def _complain(
-        self, batch: Batch, state: BatchState, twice: list[str], unknown: list[str], absent: list[str], lines: list
-    ) -> None:
-        """Raise CallError for what a batch may not hold. All that it does hold is stored by now."""
-        lists = {"came twice and differ": twice, "were not sent": unknown, "are missing": absent}
-        wrong = [f"{len(ids)} {what} ({', '.join(ids[:20])})" for what, ids in lists.items() if ids]
-        if wrong:
-            then = "to fetch it again, or give it up" if absent else "to ask what has no reply"
-            how = f": lib.ledger.give_up(store, {batch.wire!r})" if absent else ""
-            said = f"of its ids {'; '.join(wrong)}. The other lines are stored; run again {then}{how}"
-            raise CallError(f"batch {batch.wire}: {said}", "fatal")
-        fatal = next((answer for _, answer in lines if getattr(answer, "kind", "") == "fatal"), None)
-        if fatal:
-            raise CallError(f"batch {batch.wire}: {fatal}", "fatal")
-        if state.state == "failed" and not any(word in state.note for word in ("expired", "cancelled")):
-            hint = "; try smaller ones, by batch_calls in its entry" if "limit" in state.note else ""
-            raise CallError(f"batch {batch.wire} failed: {state.note}{hint}", "fatal")
+        self._tried |= landed.failures.keys()
+        if landed.complaint:
+            raise CallError(f"batch {batch.wire}: {landed.complaint}", "fatal")
 
     async def _send(self) -> None:
         missing = missing_keys(self._plan, self._store) - self._tried
@@ -214,11 +182,13 @@ class _Batches:
         finally:
             ledger.let_go(batch)
         self.sent += len(calls)
+        costs = [self._expected.likely(call, batch=True) for call in calls]
+        self.dollars = None if None in (self.dollars, *costs) else round(self.dollars + sum(costs), 6)
 
     def _parts(self, missing: set[str]) -> Iterator[list[Call]]:
         """The missing calls in batches within the provider's limits and the judge's, as far as the budget goes."""
         most = min(self._plan.judge.batch_calls, self._provider.most_calls)
-        budget, spent = Budget(self._plan.judge, Expected(self._plan.judge, self._store), self._max), 0.0
+        budget, spent = Budget(self._plan.judge, self._expected, self._max), 0.0
         part, size, seen = [], 0, set()
         for call in self._plan:
             if call.key not in missing or call.key in seen:
@@ -237,13 +207,3 @@ class _Batches:
             size += length
         if part:
             yield part
-
-
-def _replies(answers: list[Reply | CallError]) -> list[Reply]:
-    """The different replies among the answers to one id: an error beside a reply takes nothing from it."""
-    found = [answer for answer in answers if isinstance(answer, Reply)]
-    return [answer for number, answer in enumerate(found) if answer not in found[:number]]
-
-
-def _said(answers: list[Reply | CallError]) -> list[str]:
-    return [getattr(answer, "raw", None) or str(answer) for answer in answers]

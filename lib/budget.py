@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from lib.cost import Expected, dollars, reply_dollars
+from lib.expected import Expected
 from lib.judges import Judge
 from lib.plan import Call
+from lib.prices import dollars, reply_dollars
 from lib.recorded import Stored
 
 

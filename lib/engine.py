@@ -20,13 +20,13 @@ from tqdm import tqdm
 
 from lib.attempts import Tried, ask
 from lib.budget import Budget
-from lib.cost import Expected
+from lib.expected import Expected
 from lib.pace import Pace
 from lib.parsing import parse_reply
 from lib.plan import CHUNK, Call, Plan, chunks
 from lib.providers import CallError, Provider
-from lib.recorded import Stored, stored, write_recorded
-from lib.store import Store, now, unlocked
+from lib.recorded import Stored, now, stored, write_recorded
+from lib.store import Store, unlocked
 
 # So many calls in a row without one reply: the server is gone, and the rest would only wait for nothing.
 GIVE_UP = 8

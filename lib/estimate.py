@@ -5,7 +5,7 @@ Rows that cannot be had here are stood in for by the sample's, and the table say
 
 from __future__ import annotations
 
-import logging
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,8 +30,8 @@ def estimate_sweep(grid: Path, store: Store) -> pd.DataFrame:
     Adds the columns `judge`, `dataset`, and `lengths`: `rows`, or that the sample's texts stand in for them.
     Raises ValueError for a bad grid.
     """
-    # The hub says why it cannot be reached; its client's own lines would bury the table.
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+    # What the hub's client says of each of its tries would bury the table; why it failed is printed once.
+    os.environ.setdefault("HF_HUB_VERBOSITY", "error")
     parts, known, unreached = [], {}, set()
     defaults = declared_parameters(notebook_path("20-judge"))
     for run in read_grid(grid):
@@ -80,7 +80,8 @@ def summary(estimates: pd.DataFrame) -> str:
                 "judge": judge,
                 "prompt": prompt,
                 "calls": f"{numbers['calls']:,.0f}",
-                "missing": f"{numbers['missing']:,.0f}",
+                "in batches": f"{numbers['in_batches']:,.0f}",
+                "to ask": f"{numbers['to_ask']:,.0f}",
                 "tokens in": f"{numbers['tokens_in']:,.0f}",
                 "tokens out": f"{numbers['tokens_out']:,.0f}",
                 "live": money(numbers["live"], numbers["live_low"], numbers["live_high"]),
@@ -100,12 +101,12 @@ def main(arguments: list[str]) -> int:
         return 2
     print(f"\n{summary(estimates)}\n")
     rest = sorted({basis for text in estimates["basis"] for basis in text.split(", ") if basis})
-    print(f"Tokens rest on: {', '.join(rest) or 'nothing, for nothing is missing'}.")
+    print(f"Tokens rest on: {', '.join(rest) or 'nothing, for all is there'}.")
     print("Brackets hold the range. Prices are those of judges.yaml; replies that are stored cost nothing again.")
     for lengths, part in estimates.groupby("lengths"):
         if lengths != "rows":
             names = ", ".join(part["dataset"].unique())
-            print(f"The rows of {names} were not to be had here: the sample's shorter texts stand in for them.")
+            print(f"The rows of {names} could not be loaded here: the sample's shorter texts stand in for them.")
     return 0
 
 

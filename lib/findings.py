@@ -5,6 +5,8 @@ A notebook prints these instead of typed numbers, so that they stay true when it
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pandas as pd
 
 from lib import stats
@@ -105,13 +107,18 @@ def parsing(table: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def answered_by(judgments: pd.DataFrame, asked: str) -> str:
-    """Which models answered, beside the one that was asked: a provider may let another one answer."""
-    models = judgments["model"].dropna().value_counts()
-    others = models[[name for name in models.index if name.removeprefix("models/") != asked]]
-    if models.empty:
-        return "There is no reply yet."
-    if others.empty:
-        return f"All {models.sum()} replies say that {asked} gave them, the model that was asked."
-    named = ", ".join(f"{n} by {name or 'a model without a name'}" for name, n in others.items())
-    return f"{asked} was asked, but of {models.sum()} replies another name gave {named}. Say so with every number."
+def answered_by(judgments: pd.DataFrame, asked: Mapping[str, str]) -> str:
+    """Which models gave the replies, by judge, beside the one that was `asked`: a provider may let another answer."""
+    lines = []
+    for judge, rows in judgments.groupby("judge", sort=False):
+        models = rows["model"].dropna().value_counts()
+        others = models[[name for name in models.index if name.removeprefix("models/") != asked[judge]]]
+        named = ", ".join(f"{n} by {name or 'a model without a name'}" for name, n in others.items())
+        if models.empty:
+            lines.append(f"- {judge}: no reply yet.")
+        elif others.empty:
+            lines.append(f"- {judge}: all {models.sum()} replies came from {asked[judge]}, the model that was asked.")
+        else:
+            other = f"{others.sum()} of {models.sum()} replies name another model: {named}"
+            lines.append(f"- {judge}: {asked[judge]} was asked, but {other}. Its numbers are that model's.")
+    return "\n".join(lines)

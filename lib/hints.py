@@ -9,6 +9,7 @@ import pandas as pd
 from lib.recorded import Stored
 from lib.store import Store
 
+_SENT = "in a batch under way; run this notebook again with mode batch to collect it"
 _THINKS = ("reasoning_content", "reasoning")
 
 
@@ -19,12 +20,14 @@ def hint_table(judgments: pd.DataFrame, store: Store) -> pd.DataFrame:
     """
     unjudged = judgments[judgments["verdict"].isna()]
     replies, failures = store.get(unjudged["key"]), store.failures(unjudged["key"])
-    raws = store.raws(replies)
+    raws, sent = store.raws(replies), store.in_batches(unjudged["key"])
     lines = [
         {
             "reason": line.reason,
             "finish_reason": "" if pd.isna(line.finish_reason) else line.finish_reason,
-            "hint": hint(line.reason, replies.get(line.key), raws.get(line.key), failures.get(line.key)),
+            "hint": _SENT
+            if line.key in sent and line.key not in replies
+            else hint(line.reason, replies.get(line.key), raws.get(line.key), failures.get(line.key)),
         }
         for line in unjudged.itertuples()
     ]

@@ -150,6 +150,21 @@ def _structured(provider: str, schema: dict) -> dict:
 
 def load_judges(path: Path = paths.JUDGES) -> dict[str, Judge]:
     """All entries by name. Raises ValueError that names file, entry and field for anything malformed."""
+    return {name: _judge(path, name, entry) for name, entry in _entries(path).items()}
+
+
+def load_judge(name: str, path: Path = paths.JUDGES) -> Judge:
+    """One entry; a fault in another one is not looked at.
+
+    Raises ValueError as `load_judges`, and for a name without an entry, with the names there are.
+    """
+    entries = _entries(path)
+    if name not in entries:
+        raise ValueError(f"{paths.shown(path)} has no judge {name!r}; it has {', '.join(map(str, entries))}")
+    return _judge(path, name, entries[name])
+
+
+def _entries(path: Path) -> dict:
     shown = paths.shown(path)
     try:
         entries = read_yaml(path)
@@ -157,19 +172,12 @@ def load_judges(path: Path = paths.JUDGES) -> dict[str, Judge]:
         raise ValueError(f"{shown} is no YAML: {' '.join(str(error).split())}") from None
     if not isinstance(entries, dict):
         raise ValueError(f"{shown}: expected one entry a judge, by name")
+    return entries
+
+
+def _judge(path: Path, name: str, entry: object) -> Judge:
     kinds = {each.name: (each.type, each.default) for each in fields(Judge) if each.name != "name"}
-    return {
-        name: Judge(name=name, **checked(f"{shown}, judge {name}", name, entry, kinds))
-        for name, entry in entries.items()
-    }
-
-
-def load_judge(name: str, path: Path = paths.JUDGES) -> Judge:
-    """One entry. Raises ValueError for a name without one, with the names there are."""
-    judges = load_judges(path)
-    if name not in judges:
-        raise ValueError(f"{paths.shown(path)} has no judge {name!r}; it has {', '.join(judges)}")
-    return judges[name]
+    return Judge(name=name, **checked(f"{paths.shown(path)}, judge {name}", name, entry, kinds))
 
 
 def open_provider(judge: Judge) -> Provider:

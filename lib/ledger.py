@@ -134,12 +134,13 @@ def lost(batch: Batch) -> bool:
     return batch.id not in _sending if here(batch.owner) else not alive(batch.owner, batch.since)
 
 
-def batch_table(store: Store, judge: Judge) -> pd.DataFrame:
-    """All batches at this judge's provider, oldest first.
+def batch_table(store: Store, judge: Judge, n: int = 10) -> pd.DataFrame:
+    """The batches under way at this judge's provider, and the last `n` that this judge sent, oldest first.
 
     Columns: `batch` (the provider's id), `judge`, `calls`, `state`, `sent` (UTC), `note`.
     """
-    found = batches(store, judge, ("submitting", "open", "collected", "failed"))
+    every = batches(store, judge, (*OPEN, "collected", "failed"))
+    own = {each.id for each in [each for each in every if each.judge == judge.name][-n:]}
     lines = [
         {
             "batch": each.wire or "not known yet",
@@ -147,8 +148,9 @@ def batch_table(store: Store, judge: Judge) -> pd.DataFrame:
             "calls": each.n,
             "state": each.state,
             "sent": time.strftime("%Y-%m-%d %H:%M", time.gmtime(each.since)),
-            "note": each.note or "",
+            "note": (each.note or "")[:120],
         }
-        for each in found
+        for each in every
+        if each.state in OPEN or each.id in own
     ]
     return pd.DataFrame(lines, columns=["batch", "judge", "calls", "state", "sent", "note"])

@@ -42,8 +42,7 @@ def freeze(namespace: Mapping[str, object], **types: type | GenericAlias):
 
 def check_type(name: str, value: object, kind: type | GenericAlias) -> None:
     """Raise ValueError unless `value` is of `kind`: str, int, float (an int will do), bool, list[str] or dict."""
-    if looks_like_key(value):
-        raise ValueError(f"parameter {name} looks like a key; keys come from the environment alone")
+    _refuse_key(name, value)
     if kind == list[str]:
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise ValueError(f"parameter {name} must be a list of strings, not {value!r}; with papermill use -y")
@@ -54,13 +53,22 @@ def check_type(name: str, value: object, kind: type | GenericAlias) -> None:
         raise ValueError(f"parameter {name} must be {kind.__name__}, not {value!r}{hint.get(kind, '')}")
 
 
+def _refuse_key(name: str, value: object) -> None:
+    if looks_like_key(value):
+        raise ValueError(
+            f"parameter {name} looks like a key; keys come from the environment alone. If papermill injected it, it "
+            "stands in the output notebook: delete that file"
+        )
+
+
 def _refuse_unknown(history: list[str], declared: set[str]) -> None:
     # The last cell that sets parameters, and if that is papermill's, the notebook's own before it. Older ones
     # may hold a mistake that the reader has mended since.
     setting = [cell for cell in history if cell.startswith(INJECTED) or declared & assigned_names(cell).keys()]
     last = setting[-2:] if setting and setting[-1].startswith(INJECTED) else setting[-1:]
     for cell in last:
-        for name in assigned_names(cell):
+        for name, value in assigned_names(cell).items():
+            _refuse_key(name, value)
             if name not in declared:
                 raise ValueError(unknown(name, declared))
 

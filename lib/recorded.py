@@ -9,6 +9,7 @@ import gzip
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -47,6 +48,11 @@ def stored(key: str, request: str, reply: Reply, **how: object) -> Stored:
 
 
 COLUMNS = tuple(field.name for field in fields(Stored))
+
+
+def now() -> str:
+    """UTC in ISO form, to the second."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def canonical(request: dict) -> str:

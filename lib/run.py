@@ -71,4 +71,5 @@ async def execute(
         await unlocked(store.release, engine.claimed)
     left = len(missing) - len(store.where(missing)) + len(in_batches)
     seconds, spent = time.monotonic() - started, engine.budget.spent
+    spent = None if spent is None else round(spent, 6)
     return Outcome(engine.answered, engine.failed, left, seconds, len(in_batches), spent, engine.stopped)

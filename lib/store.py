@@ -19,7 +19,7 @@ import tenacity
 
 from lib import paths
 from lib.owners import alive, new_owner
-from lib.recorded import COLUMNS, Stored, read_recorded
+from lib.recorded import COLUMNS, Stored, now, read_recorded
 from lib.redact import redact
 
 SCHEMA_VERSION = 2
@@ -240,11 +240,6 @@ async def unlocked(work: Callable[..., Any], *arguments: object) -> Any:
             if "locked" not in str(error):
                 raise
         await asyncio.sleep(_LOCKED_S)
-
-
-def now() -> str:
-    """UTC in ISO form, to the second."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def _bindable(value: object) -> object:

@@ -17,6 +17,7 @@ from pathlib import Path
 import yaml
 
 from lib import paths
+from lib.judges import load_judge
 from lib.notebooks import check_parameters, declared_parameters, notebook_path, notebooks, report_of, run_notebook
 from lib.params import local_file, read_parameters, read_yaml
 from lib.results import write_bytes
@@ -35,7 +36,7 @@ def read_grid(path: Path) -> list[SweepRun]:
     """The runs of a sweep file: `notebook`, `fixed` parameters, and lists under `grid`, all combinations.
 
     `exclude` lists partial points that are left out. Raises ValueError for an unknown key or parameter, a
-    wrong type, an empty list, or two points of one name, before anything runs.
+    wrong type, a judge without an entry, an empty list, or two points of one name, before anything runs.
     """
     spec, shown = read_parameters(path), paths.shown(path)
     if set(spec) - {"notebook", "fixed", "grid", "exclude"} or not {"notebook", "grid"} <= set(spec):
@@ -58,6 +59,8 @@ def read_grid(path: Path) -> list[SweepRun]:
         raise ValueError(f"{shown}: two points of the grid have the same name")
     for run in runs:
         check_parameters(notebook_path(run.notebook), run.values)
+        for judge in [*run.values.get("judges", []), *filter(None, [run.values.get("judge")])]:
+            load_judge(judge)
     return runs
 
 

@@ -116,7 +116,7 @@ def estimate_markdown(estimate: pd.DataFrame) -> str:
             "calls": line["calls"],
             "have a reply": line["store"] + line["recorded"],
             "in batches": line["in_batches"],
-            "missing": line["missing"],
+            "to ask": line["to_ask"],
             "tokens in": f"{line['tokens_in']:,.0f}",
             "tokens out": "{tokens_out:,.0f} [{tokens_out_low:,.0f}, {tokens_out_high:,.0f}]".format(**line),
             "live": money(line["live"], line["live_low"], line["live_high"]),

@@ -159,7 +159,7 @@ for call in plan:
     if len(part) == 500:
         store.put(part); part = []
 store.put(part)
-assert estimate(plan, store)["missing"].sum() == 0
+assert estimate(plan, store)["to_ask"].sum() == 0
 assert sum(len(chunk) for chunk in judged_chunks(plan, store)) == n
 print(peak_mb())
 """

@@ -76,14 +76,15 @@ class Loopback:
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
-        return site._server.sockets[0].getsockname()[1]
+        port = site._server.sockets[0].getsockname()[1]
+        self.base_url = f"http://127.0.0.1:{port}/v1"
+        return port
 
     def __enter__(self) -> Loopback:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
-        port = asyncio.run_coroutine_threadsafe(self.start(), self._loop).result()
-        self.base_url = f"http://127.0.0.1:{port}/v1"
+        asyncio.run_coroutine_threadsafe(self.start(), self._loop).result()
         return self
 
     def __exit__(self, *error) -> None:

@@ -263,7 +263,7 @@ def test_a_batch_that_the_provider_failed_says_why_and_frees_its_calls(rows, sto
     with Fakes(status="failed") as server:
         plan = Plan(rows, ("C.v1",), judge_at(server, "openai"))
         go(plan, store)
-        with pytest.raises(CallError, match="judge j: batch batch_1 failed: token_limit_exceeded.*batch_calls"):
+        with pytest.raises(CallError, match="judge j: batch batch_1: failed: token_limit_exceeded.*batch_calls"):
             go(plan, store)
         server.status = "ended"
         assert go(plan, store).sent == 4

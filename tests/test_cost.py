@@ -9,11 +9,13 @@ import pytest
 
 from lib import attempts
 from lib.budget import Budget, check_budget
-from lib.cost import Expected, dollars, estimate, reply_dollars, used
+from lib.cost import estimate, used
+from lib.expected import Expected
 from lib.hints import hint_table
 from lib.judges import Judge, load_judges
 from lib.pace import Pace
 from lib.plan import Plan, judgments, missing_keys
+from lib.prices import dollars, reply_dollars
 from lib.providers import CallError, Reply
 from lib.recorded import stored
 from lib.run import execute
@@ -104,7 +106,7 @@ def test_a_reply_from_a_batch_costs_the_batch_price():
 
 def test_without_stored_calls_an_estimate_rests_on_characters_and_says_so(rows, store):
     table = estimate(Plan(rows, ("C.v1", "B.v1"), JUDGE), store)
-    assert table["basis"].unique().tolist() == ["characters"] and table["missing"].tolist() == [4, 4]
+    assert table["basis"].unique().tolist() == ["characters"] and table["to_ask"].tolist() == [4, 4]
     assert (table["live_low"] < table["live"]).all() and (table["live"] < table["live_high"]).all()
     assert (table["batch"] * 2 - table["live"]).abs().max() < 1e-12
     assert table.loc[1, "tokens_out"] > table.loc[0, "tokens_out"]
@@ -115,10 +117,18 @@ def test_an_estimate_learns_from_stored_calls_of_the_same_model_and_prompt(rows,
     plan = Plan(frame, ("C.v1",), JUDGE)
     go(replace(plan, rows=frame[:10]), store, Priced(tokens_out=333, tokens_in=444))
     table = estimate(plan, store).iloc[0]
-    assert table["basis"] == "10 stored calls of C.v1" and table["tokens_out"] == pytest.approx(333 * 10)
-    assert table["tokens_in"] == pytest.approx(4440, rel=0.02) and table["store"] == 10 == table["missing"]
+    assert table["basis"] == "10 stored calls of C.v1" and table["tokens_out"] == pytest.approx(333 * 10, rel=0.02)
+    assert table["tokens_in"] == pytest.approx(4440, rel=0.02) and table["store"] == 10 == table["to_ask"]
+    # Another prompt of the same model rests on them too, with a wider range; longer texts widen it upwards alone.
+    wider = estimate(replace(plan, prompts=("B.v1",)), store).iloc[0]
+    assert wider["basis"] == "10 stored calls of other prompts"
+    assert wider["tokens_out_high"] > 1.8 * wider["tokens_out"] > 3.2 * wider["tokens_out_low"]
+    longer = frame[10:].assign(candidate=frame["candidate"][10:] + " and so on" * 100)
+    long = estimate(replace(plan, rows=longer), store).iloc[0]
+    assert long["tokens_out_high"] > 2 * table["tokens_out_high"]
+    assert long["tokens_out_low"] == pytest.approx(table["tokens_out_low"], rel=0.05)
     other = estimate(replace(plan, judge=replace(JUDGE, model="m-2")), store).iloc[0]
-    assert other["basis"] == "characters" and other["missing"] == 20
+    assert other["basis"] == "characters" and other["to_ask"] == 20
 
 
 def test_a_cap_bounds_the_estimate_and_thinking_adds_to_it(rows, store):

@@ -244,9 +244,9 @@ def test_the_study_is_estimated_without_a_key_and_without_the_network(tmp_path):
     assert done.returncode == 0, done.stderr
     total = next(line for line in done.stdout.splitlines() if line.startswith("| all "))
     cells = [cell.strip() for cell in total.split("|")]
-    assert cells[3] == cells[4] == "16,800" and cells[7].startswith("$") and cells[8].startswith("$")
+    assert cells[3] == cells[5] == "16,800" and cells[8].startswith("$") and cells[9].startswith("$")
     for judge, designs in (("opus", 4), ("gpt-4.1", 4), ("gemini", 4), ("sonnet-4.6", 2)):
         assert sum(line.startswith(f"| {judge} ") for line in done.stdout.splitlines()) == designs
     assert "the sample's shorter texts stand in" in done.stdout
     readme = " ".join((paths.ROOT / "README.md").read_text(encoding="utf-8").split())
-    assert f"{cells[7]} live and {cells[8]} in batches" in readme
+    assert f"{cells[8]} live and {cells[9]} in batches" in readme

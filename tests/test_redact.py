@@ -86,7 +86,7 @@ def test_tracebacks_in_logs_are_redacted(monkeypatch, tmp_path):
 
 def test_a_body_loses_keys_in_use_and_nothing_that_only_looks_like_one():
     remember("key-in-use-0123456789")
-    assert without_keys("key-in-use-0123456789 and sk-abcdefghijklmnop") == "[key] and sk-abcdefghijklmnop"
+    assert without_keys("key-in-use-0123456789 and sk-test-abcdefghijklmnop") == "[key] and sk-test-abcdefghijklmnop"
 
 
 def test_every_log_record_is_redacted(caplog, monkeypatch):

@@ -209,7 +209,7 @@ def test_a_store_of_the_first_version_keeps_its_replies_and_takes_new_ones(tmp_p
 def test_a_failure_is_stored_without_keys_whoever_wrote_it(tmp_path, monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", "a-key-without-a-shape")
     store = Store(tmp_path / "c.sqlite", recorded=())
-    store.put_failure("k", "{}", "no: a-key-without-a-shape, sk-abcdefghijklmnop", "row")
+    store.put_failure("k", "{}", "no: a-key-without-a-shape, sk-test-abcdefghijklmnop", "row")
     assert store.failures(["k"]) == {"k": "no: [key], [key]"}
 
 

@@ -31,12 +31,13 @@ ORDER = [
     ["paths", "jsonish", "redact", "providers", "owners"],
     ["exact", "params", "parsing", "readers", "resampling", "recorded", "entries"],
     ["hub", "prompts", "providers.bodies", "providers.lexical", "store", "results", "notebooks"],
-    ["sources", "providers.openai", "providers.anthropic", "providers.google", "sweeps", "expect"],
+    ["sources", "providers.openai", "providers.anthropic", "providers.google", "expect"],
     ["providers.local"],
     ["judges"],
-    ["labels", "stats", "pace"],
-    ["plan", "attempts"],
-    ["cost", "ledger", "hints"],
+    ["labels", "stats", "pace", "sweeps"],
+    ["plan", "attempts", "prices"],
+    ["expected", "ledger", "hints"],
+    ["cost", "landing"],
     ["budget", "tables"],
     ["engine", "batch"],
     ["run", "estimate"],
@@ -269,7 +270,17 @@ def test_every_package_that_is_imported_is_a_dependency_of_its_own():
     names = packages_distributions()
     tops = {canonicalize_name(each.name) for each in top_requirements()}
     # What pytest, Jupyter and the notebooks' tools bring themselves, and imports that are for one system only.
-    brought = {"packaging", "nbformat", "ipython", "psutil", "httpx2", "pydantic", "httpx"}
+    brought = {
+        "packaging",
+        "nbformat",
+        "jsonschema",
+        "huggingface-hub",
+        "ipython",
+        "psutil",
+        "httpx2",
+        "pydantic",
+        "httpx",
+    }
     for path in [*(paths.ROOT / "lib").rglob("*.py"), *(paths.ROOT / "tests").rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []

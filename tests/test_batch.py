@@ -14,6 +14,8 @@ import pytest
 
 from lib import attempts, batch, ledger
 from lib.batch import execute_batches
+from lib.cost import estimate
+from lib.hints import hint_table
 from lib.judges import Judge
 from lib.plan import Plan, judgments, missing_keys
 from lib.providers import CallError
@@ -472,6 +474,24 @@ def test_a_batch_that_is_gone_says_how_to_give_it_up(rows, store):
             go(plan, store)
         ledger.give_up(store, gone)
         assert go(plan, store).sent == 4
+
+
+def test_rows_in_a_batch_say_how_they_are_collected(rows, store):
+    with Fakes(status="running") as server:
+        plan = Plan(rows, ("C.v1",), judge_at(server, "openai"))
+        go(plan, store)
+    assert hint_table(judgments(plan, store), store)["hint"].tolist() == [
+        "in a batch under way; run this notebook again with mode batch to collect it"
+    ]
+
+
+def test_what_was_sent_is_priced(rows, store):
+    price = {"read": "2026-11-30", "input": 2, "output": 8, "batch_input": 1, "batch_output": 4}
+    with Fakes(status="running") as server:
+        plan = Plan(rows, ("C.v1",), judge_at(server, "openai", price=price))
+        foreseen = float(estimate(plan, store)["batch"].sum())
+        assert go(plan, store, max_usd=5.0).dollars_sent == pytest.approx(foreseen, abs=1e-5)
+        assert estimate(plan, store)["in_batches"].tolist() == [4]
 
 
 def test_the_table_of_batches_shows_where_each_stands(rows, store):

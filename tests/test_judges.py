@@ -71,6 +71,13 @@ def test_a_bad_entry_names_the_file_the_entry_and_the_field(tmp_path, text, line
     assert "0123456789abc" not in str(caught.value) and "\n" not in str(caught.value)
 
 
+def test_a_fault_in_one_entry_leaves_the_others_usable(tmp_path):
+    path = write(tmp_path, "good: {provider: openai, model: m}\nbad: {provider: openai, modle: m}")
+    assert load_judge("good", path).model == "m"
+    with pytest.raises(ValueError, match="judge bad: unknown field 'modle'"):
+        load_judge("bad", path)
+
+
 def test_a_judge_without_an_entry_names_those_there_are():
     with pytest.raises(ValueError, match=r"judges\.yaml has no judge 'gpt-9'; it has smollm2"):
         load_judge("gpt-9")

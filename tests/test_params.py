@@ -235,6 +235,36 @@ def test_a_run_that_ends_in_any_way_does_not_end_the_sweep(small, tmp_path, monk
     assert statuses == ["failed: RuntimeError: the kernel died in lib", "done"]
 
 
+def test_a_judge_without_an_entry_stops_a_sweep_before_anything_runs(tmp_path):
+    grid = {"notebook": "20-judge", "grid": {"judge": ["lexical", "lexcial"]}}
+    with pytest.raises(ValueError, match=r"judges\.yaml has no judge 'lexcial'"):
+        read_grid(write(tmp_path / "g.yaml", grid))
+
+
+def test_the_studys_sweep_is_four_judges_in_four_designs_and_sonnet_in_two():
+    runs = read_grid(paths.PARAMS / "sweeps" / "primary.yaml")
+    points = [(run.values["judge"], *run.values["designs"]) for run in runs]
+    assert len(points) == len(set(points)) == 14
+    assert [design for judge, design in points if judge == "sonnet-4.6"] == ["C.v1", "H.v1"]
+    assert {tuple(run.values["datasets"]) for run in runs} == {("truthfulqa", "asqa", "qampari")}
+    assert {run.values["n_questions"] for run in runs} == {200}
+    rows = {name: runs[0].values[name] for name in ("source", "files", "n_questions", "seed")}
+    assert params.read_parameters(paths.PARAMS / "paper.yaml") == rows
+
+
+def test_a_name_that_stands_twice_in_a_file_is_an_error(tmp_path):
+    (tmp_path / "p.yaml").write_text("seed: 1\nseed: 2\n")
+    with pytest.raises(ValueError, match=r"p\.yaml cannot be read as parameters: 'seed' stands twice"):
+        params.read_parameters(tmp_path / "p.yaml")
+
+
+def test_an_injected_key_under_an_unknown_name_is_refused_as_a_key():
+    cell = f'# Parameters\nkey_env = "sk-{"test-" * 5}"\n'
+    with pytest.raises(ValueError, match="key_env looks like a key.*delete that file") as caught:
+        freeze({"In": ["seed = 1", cell], "seed": 1}, seed=int)
+    assert "test-test" not in str(caught.value)
+
+
 def test_long_values_make_names_that_a_disk_takes_and_that_differ(small, tmp_path):
     grid = {"notebook": "90-small", "grid": {"name": ["x" * 300, "x" * 299 + "y"]}}
     names = [run.name for run in read_grid(write(tmp_path / "g.yaml", grid))]

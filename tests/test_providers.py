@@ -170,11 +170,11 @@ def test_a_connection_that_is_cut_in_mid_reply_is_one_attempt_and_asked_again(ro
 def test_a_server_that_never_answers_is_given_up_within_the_bound_of_a_call(rows, store, provider, monkeypatch):
     monkeypatch.setattr(attempts, "ATTEMPT_S", 0.2)
     monkeypatch.setattr(attempts, "CALL_S", 1.5)
-    with Fakes(delay=30) as server:
+    with Fakes(delay=5) as server:
         began = time.monotonic()
         plan = Plan(rows[:1], ("C.v1",), judge_at(server, provider))
         assert go(plan, store).failed == 1
-        assert time.monotonic() - began < 10
+        assert time.monotonic() - began < 4.5
     assert sum(server.asked.values()) <= attempts.ATTEMPTS
     assert judgments(plan, store)["reason"].tolist() == ["failed"]
 

@@ -103,11 +103,18 @@ class _Batches:
         await self._find_lost()
         await self._collect()
         await self._send()
-        with tqdm(desc=f"{self._plan.judge.name} batches", unit="call", disable=None if wait_s else True) as bar:
+        if not wait_s:
+            return
+        with tqdm(desc=f"{self._plan.judge.name} batches", unit="call") as bar:
             while ledger.batches(self._store, self._plan.judge) and (left := until - time.monotonic()) > 0:
                 await asyncio.sleep(min(POLL_S, left))
-                await self._find_lost()
-                await self._collect(bar)
+                try:
+                    await self._find_lost()
+                    await self._collect(bar)
+                except CallError as error:
+                    # A network that is away for a while ends no night's wait.
+                    if error.kind != "transient":
+                        raise
 
     async def _find_lost(self) -> None:
         """Batches whose sending was cut off: ask the provider whether it has them."""
@@ -129,12 +136,13 @@ class _Batches:
                 if state.state != "running":
                     await self._land(batch, state)
             except Exception as error:  # whatever is wrong with one, the others land
+                kind = getattr(error, "kind", "fatal")
                 gone = (
                     f"; if it is gone for good: lib.ledger.give_up(store, {batch.wire!r})"
                     if "404" in str(error)
                     else ""
                 )
-                faults.append(CallError(f"{error}{gone}", getattr(error, "kind", "fatal")))
+                faults.append(CallError(f"{error}{gone}", kind))
         if bar is not None:
             bar.total, bar.n = total, done
             bar.refresh()

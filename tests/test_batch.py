@@ -387,6 +387,23 @@ def test_waiting_polls_until_the_batch_has_ended(rows, store):
         assert counts(asyncio.run(both())) == (4, 0, 4, 0, 0) and time.monotonic() - began < 15
 
 
+def test_a_wait_goes_on_through_polls_that_fail_for_a_while(rows, store, monkeypatch):
+    with Fakes(status="running") as server:
+        plan = Plan(rows, ("C.v1",), judge_at(server, "anthropic"))
+        known, failed = server._claude, []
+
+        def shaky(wire):
+            if server.polls > 2 and len(failed) < attempts.ATTEMPTS * 2:
+                failed.append(wire)
+                raise RuntimeError("the server answers 500")
+            server.batches[wire]["status"] = "ended" if failed else "running"
+            return known(wire)
+
+        server._claude = shaky
+        assert counts(asyncio.run(execute_batches(plan, store, wait_s=30))) == (4, 0, 4, 0, 0)
+    assert len(failed) == attempts.ATTEMPTS * 2 and len(server.batches) == 1
+
+
 def test_two_processes_that_collect_one_batch_store_each_reply_once(rows, path):
     with Fakes() as server:
         plan = Plan(rows, ("C.v1",), judge_at(server, "google"))

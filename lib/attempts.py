@@ -75,21 +75,24 @@ async def _attempt(provider: Provider, request: dict, pace: Pace, tokens: float,
             async with asyncio.timeout(bound):
                 reply = await provider.ask(request)
         except TimeoutError:
-            tried.lose()
-            raise CallError(f"no whole answer within {bound:.0f} s", "transient", maybe_paid=True) from None
+            lost = CallError(f"no whole answer within {bound:.0f} s", "transient", maybe_paid=True)
+            raise _no_more(lost, tried) from None
         except CallError as error:
             if (error.retry_after or 0) > LONGEST_WAIT_S:
                 message = f"the provider asks to wait {error.retry_after:.0f} s; run again then ({error})"
                 raise CallError(message, "fatal") from None
             if error.slow:
                 pace.too_much(began, error.retry_after)
-            if error.maybe_paid and not tried.lose():
-                raise CallError(
-                    f"{error}; what it may have cost leaves too little of max_usd to try again", "row"
-                ) from None
-            raise
+            raise _no_more(error, tried) from None
     pace.answered()
     return reply
+
+
+def _no_more(error: CallError, tried: Tried) -> CallError:
+    """The error of an attempt; not transient any more if it may have been charged and another cannot be paid."""
+    if not error.maybe_paid or tried.lose():
+        return error
+    return CallError(f"{error}; what it may have cost leaves too little of max_usd to try again", "row")
 
 
 def _enough(state: tenacity.RetryCallState, tried: Tried) -> bool:

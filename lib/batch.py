@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from tqdm import tqdm
 
@@ -21,8 +22,11 @@ from lib.expected import Expected
 from lib.judges import open_provider
 from lib.landing import land
 from lib.ledger import Batch
+from lib.owners import start_owner
 from lib.plan import Call, Plan, missing_keys
 from lib.providers import BatchProvider, BatchState, CallError
+from lib.redact import redact
+from lib.spilled import take_in
 from lib.store import Store, unlocked
 
 # A provider may list a new batch a moment late; only after so long is one that is not found held for never taken.
@@ -63,6 +67,7 @@ async def execute_batches(
     """
     if not plan.judge.has_batches:
         raise ValueError(f"judge {plan.judge.name}: {plan.judge.provider} has no batch API; use mode live")
+    take_in(store)
     missing = missing_keys(plan, store)
     waiting = store.in_batches(missing)
     if max_usd is not None:
@@ -78,9 +83,9 @@ async def execute_batches(
     except CallError as error:
         raise CallError(f"judge {plan.judge.name}: {error}", error.kind, error.retry_after) from None
     finally:
+        store.release(sender.owner)
         if provider is None:
             await opened.close()
-        await unlocked(store.release, sender.claimed)
     missing = missing_keys(plan, store)
     waiting = len(store.in_batches(missing))
     return BatchOutcome(
@@ -93,15 +98,14 @@ class _Batches:
         self._plan, self._store, self._provider, self._max = plan, store, provider, max_usd
         self._expected = Expected(plan.judge, store)
         self._tried: set[str] = set()
-        self.claimed: set[str] = set()
+        self.owner = start_owner()
         self.answered = self.failed = self.sent = 0
         self.dollars: float | None = 0.0
         self.stopped = ""
 
     async def run(self, wait_s: float) -> None:
         until = time.monotonic() + wait_s
-        await self._find_lost()
-        await self._collect()
+        await self._look()
         await self._send()
         if not wait_s:
             return
@@ -109,45 +113,52 @@ class _Batches:
             while ledger.batches(self._store, self._plan.judge) and (left := until - time.monotonic()) > 0:
                 await asyncio.sleep(min(POLL_S, left))
                 try:
-                    await self._find_lost()
-                    await self._collect(bar)
+                    await self._look(bar)
                 except CallError as error:
                     # A network that is away for a while ends no night's wait.
                     if error.kind != "transient":
                         raise
 
-    async def _find_lost(self) -> None:
-        """Batches whose sending was cut off: ask the provider whether it has them."""
-        for batch in filter(ledger.lost, ledger.batches(self._store, self._plan.judge, ("submitting",))):
-            ids = set(ledger.calls_of(self._store, batch))
-            wire = await again(self._provider.find, batch.id, ids, batch.since, ledger.known_wires(self._store))
-            if wire:
-                await unlocked(ledger.accepted, self._store, batch, wire)
-            elif wire is None and time.time() - batch.since > SETTLE_S:
-                await unlocked(ledger.never_arrived, self._store, batch, "the provider does not have it")
-
-    async def _collect(self, bar: tqdm | None = None) -> None:
-        """Fetch the results of every batch that has ended. A fault in one does not keep the others from landing."""
-        faults, done, total = [], 0, 0
-        for batch in ledger.batches(self._store, self._plan.judge, ("open",)):
-            try:
-                state = await again(self._provider.poll, batch.wire)
-                done, total = done + state.done, total + batch.n
-                if state.state != "running":
-                    await self._land(batch, state)
-            except Exception as error:  # whatever is wrong with one, the others land
-                kind = getattr(error, "kind", "fatal")
-                gone = (
-                    f"; if it is gone for good: lib.ledger.give_up(store, {batch.wire!r})"
-                    if "404" in str(error)
-                    else ""
-                )
-                faults.append(CallError(f"{error}{gone}", kind))
+    async def _look(self, bar: tqdm | None = None) -> None:
+        """Find what was cut off, and fetch what has ended. A fault in one batch keeps no other from landing."""
+        faults: list[CallError] = []
+        for batch in ledger.batches(self._store, self._plan.judge, ("submitting",)):
+            if ledger.lost(batch):
+                await self._spare(self._find, batch, faults)
+        done, under_way = 0, ledger.batches(self._store, self._plan.judge, ("open",))
+        for batch in under_way:
+            done += await self._spare(self._collect, batch, faults) or 0
         if bar is not None:
-            bar.total, bar.n = total, done
+            bar.total, bar.n = sum(batch.n for batch in under_way), done
             bar.refresh()
         if faults:
             raise next((fault for fault in faults if fault.kind == "fatal"), faults[0])
+
+    async def _spare(self, work: Callable[[Batch], Awaitable[Any]], batch: Batch, faults: list[CallError]) -> Any:
+        try:
+            return await work(batch)
+        except Exception as error:
+            name = batch.wire or batch.id
+            gone = (
+                f"; if it is gone for good: lib.ledger.give_up(store, {name!r})" if "HTTP 404" in str(error) else ""
+            )
+            faults.append(CallError(f"{error}{gone}", getattr(error, "kind", "fatal")))
+
+    async def _find(self, batch: Batch) -> None:
+        """A batch whose sending was cut off: ask the provider whether it has it."""
+        ids = set(ledger.calls_of(self._store, batch))
+        wire = await again(self._provider.find, batch.id, ids, batch.since, ledger.known_wires(self._store))
+        if wire:
+            await unlocked(ledger.accepted, self._store, batch, wire)
+        elif wire is None and time.time() - batch.since > SETTLE_S:
+            await unlocked(ledger.never_arrived, self._store, batch, "the provider does not have it")
+
+    async def _collect(self, batch: Batch) -> int:
+        """Fetch the results of a batch that has ended; returns how many of its lines are done."""
+        state = await again(self._provider.poll, batch.wire)
+        if state.state != "running":
+            await self._land(batch, state)
+        return state.done
 
     async def _land(self, batch: Batch, state: BatchState) -> None:
         requests = ledger.calls_of(self._store, batch)
@@ -162,14 +173,13 @@ class _Batches:
         # What failed now is asked again by the next run, not by this one.
         self._tried |= landed.failures.keys()
         if landed.complaint:
-            raise CallError(f"batch {batch.wire}: {landed.complaint}", "fatal")
+            raise CallError(redact(f"batch {batch.wire}: {landed.complaint}"), "fatal")
 
     async def _send(self) -> None:
         missing = missing_keys(self._plan, self._store) - self._tried
         missing -= self._store.in_batches(missing)
         for part in self._parts(missing):
-            mine = await unlocked(self._store.claim, [call.key for call in part])
-            self.claimed |= mine
+            mine = await unlocked(self._store.claim, [call.key for call in part], self.owner)
             calls = [call for call in part if call.key in mine]
             if calls:
                 await self._submit(calls)

@@ -6,26 +6,24 @@ A reply counts once it is committed. How one call is tried is `lib.attempts`.
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
-import tempfile
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from itertools import islice
-from pathlib import Path
 
 from tqdm import tqdm
 
 from lib.attempts import Tried, ask
 from lib.budget import Budget
 from lib.expected import Expected
+from lib.owners import start_owner
 from lib.pace import Pace
 from lib.parsing import parse_reply
 from lib.plan import CHUNK, Call, Plan, chunks
 from lib.providers import CallError, Provider
-from lib.recorded import Stored, now, stored, write_recorded
+from lib.recorded import Stored, now, stored
+from lib.spilled import place, spill
 from lib.store import Store, unlocked
 
 # So many calls in a row without one reply: the server is gone, and the rest would only wait for nothing.
@@ -54,11 +52,11 @@ class Engine:
         self._arrived: list[Stored] = []
         self._failures: list[tuple] = []
         self._wake, self._committed = asyncio.Event(), asyncio.Event()
-        self._fatal: Exception | None = None
+        self._fatal: BaseException | None = None
         self._expected = Expected(plan.judge, store)
         self._pace = Pace(plan.judge)
         self.budget = Budget(plan.judge, self._expected, max_usd)
-        self.claimed: set[str] = set()
+        self.owner = start_owner()
         # Once something of the plan was answered, what is refused is taken to be refused for its own text.
         self._answers = bool(store.where(call.key for call in islice(plan, CHUNK)))
         self.answered = self.failed = self._in_a_row = 0
@@ -77,12 +75,15 @@ class Engine:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            # A stop between arrival and commit must not lose what has arrived.
+            # A stop between arrival and commit must not lose what has arrived, nor may a second stop here.
             try:
                 self._commit()
-            except (sqlite3.Error, OSError) as error:
+            except BaseException as error:
                 self._spill(error)
-            self._bar.close()
+                if not isinstance(error, Exception):
+                    raise
+            finally:
+                self._bar.close()
         if self._fatal:
             raise self._fatal
 
@@ -94,7 +95,11 @@ class Engine:
         async with asyncio.TaskGroup() as group:
             for _ in range(self._plan.judge.in_flight):
                 group.create_task(self._work())
-            await self._feed()
+            try:
+                await self._feed()
+            except (sqlite3.Error, OSError) as error:
+                # Ask nothing more; the calls under way are paid for, and arrive.
+                self._fatal = self._fatal or error
             for _ in range(self._plan.judge.in_flight):
                 await self._ready.put(None)
 
@@ -114,8 +119,9 @@ class Engine:
             open_calls = {call.key: call for call in part if call.key in self._missing and call.key not in given}
             wanted = list(open_calls.values())
             # Few at a time, so that a second process finds work too.
-            for start in range(0, len(wanted), self._batch):
-                batch = wanted[start : start + self._batch][: self._limit - len(given)]
+            while wanted and len(given) < self._limit:
+                size = min(self._batch, self._limit - len(given))
+                batch, wanted = wanted[:size], wanted[size:]
                 mine = await self._claim([call.key for call in batch])
                 given |= mine
                 for call in batch:
@@ -129,9 +135,7 @@ class Engine:
     async def _claim(self, keys: list[str]) -> set[str]:
         if self._plan.judge.free:
             return set(keys)
-        mine = await unlocked(self._store.claim, keys)
-        self.claimed |= mine
-        return mine
+        return await unlocked(self._store.claim, keys, self.owner)
 
     async def _work(self) -> None:
         while (call := await self._ready.get()) is not None:
@@ -142,6 +146,7 @@ class Engine:
                 self.stopped = self.stopped or "the next call may not fit into max_usd any more"
                 continue
             if self._ending:
+                await self.budget.settle(amount, None)
                 continue
             reply = await self._ask(call, amount)
             await self.budget.settle(amount, reply)
@@ -204,15 +209,17 @@ class Engine:
         self._fatal = self._fatal or error
         self._committed.set()
 
-    def _spill(self, error: Exception) -> None:
-        """What could not be committed goes to a file elsewhere, and the error says where."""
+    def _spill(self, error: BaseException) -> None:
+        """What could not be committed goes to a file, and the next run takes it in from there."""
         self._fatal = self._fatal or error
-        path = Path(tempfile.gettempdir()) / f"judge-replies-{os.getpid()}-{time.time_ns()}.jsonl.gz"
-        write_recorded(path, self._arrived, whole=True)
-        self._fatal.add_note(
-            f"{len(self._arrived)} replies could not be stored; they stand in {path}. Make room, move that file to "
-            "data/recorded/, and run again: they are read from there."
-        )
+        if not self._arrived:
+            return
+        path = spill(self._store, self._arrived)
+        said = f"{len(self._arrived)} replies could not be stored; they stand in {place(path)}. "
+        said += f"From {place(self._store.path.parent)} the next run takes them in by itself."
+        self._fatal.add_note(said)
+        # Whatever error or stop is seen in the end, this is.
+        tqdm.write(said)
 
     def _commit(self) -> None:
         """Commit all that has arrived. In the loop: beside it, a thread would wait for its turn at every row."""
@@ -237,4 +244,4 @@ class Engine:
             await asyncio.sleep(_RENEW_S)
             # A locked store is no reason to stop: on this machine a claim holds as long as its process runs.
             with suppress(sqlite3.OperationalError):
-                self._store.renew()
+                self._store.renew(self.owner)

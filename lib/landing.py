@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from lib.ledger import Batch
 from lib.providers import BatchState, CallError, Reply
 from lib.recorded import Stored, now, stored
+from lib.redact import redact
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ def land(
     """Join the lines of an ended or failed batch to its calls, `requests` by key. No line is dropped."""
     answers: dict[str, list[Reply | CallError]] = {}
     for wire, answer in lines:
-        answers.setdefault(wire, []).append(answer)
+        # An id of ours is a hash; one that is not may be anything.
+        answers.setdefault(wire if wire in requests else redact(wire), []).append(answer)
     unknown = {wire: given for wire, given in answers.items() if wire not in requests}
     twice = {wire for wire, given in answers.items() if wire in requests and len(_replies(given)) > 1}
     absent = [key for key in requests if key not in answers]

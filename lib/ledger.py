@@ -40,6 +40,8 @@ class Batch:
     note: str | None
 
 
+# On another machine a batch that was written down so long ago is not being sent any more, in seconds.
+SENDING_S = 7200.0
 # The batches that this process is sending right now.
 _sending: set[str] = set()
 
@@ -61,9 +63,10 @@ def begin(store: Store, judge: Judge, calls: Sequence[Call]) -> Batch:
 
 
 def accepted(store: Store, batch: Batch, wire: str) -> None:
-    """The provider has the batch, under this id."""
+    """The provider has the batch, under this id, whatever another process took it for in the meantime."""
     store.execute(
-        "UPDATE batches SET wire = ?, state = 'open' WHERE id = ? AND state = 'submitting'", (wire, batch.id)
+        "UPDATE batches SET wire = ?, state = 'open', note = NULL WHERE id = ? AND state IN ('submitting', 'failed')",
+        (wire, batch.id),
     )
 
 
@@ -79,9 +82,12 @@ def never_arrived(store: Store, batch: Batch, note: str) -> None:
     )
 
 
-def give_up(store: Store, wire: str) -> None:
-    """Forget an open batch by the provider's id, say one that was deleted there: its calls may be asked again."""
-    store.execute("UPDATE batches SET state = 'failed', note = 'given up' WHERE wire = ? AND state = 'open'", (wire,))
+def give_up(store: Store, batch: str) -> None:
+    """Forget a batch by the provider's id or ours, say one that was deleted there: its calls may be asked again."""
+    store.execute(
+        f"UPDATE batches SET state = 'failed', note = 'given up' WHERE (wire = ? OR id = ?) AND state IN {OPEN}",
+        (batch, batch),
+    )
 
 
 def finish(
@@ -131,7 +137,7 @@ def lost(batch: Batch) -> bool:
     """Whether nobody is sending this batch any more, so that it must be looked for."""
     if batch.state != "submitting":
         return False
-    return batch.id not in _sending if here(batch.owner) else not alive(batch.owner, batch.since)
+    return batch.id not in _sending if here(batch.owner) else not alive(batch.owner, batch.since, SENDING_S)
 
 
 def batch_table(store: Store, judge: Judge, n: int = 10) -> pd.DataFrame:

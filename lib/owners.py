@@ -1,8 +1,9 @@
-"""Names for the processes that own claims and batches, and whether the one behind a name still runs."""
+"""Names for the runs that own claims and batches, and whether the one behind a name still goes on."""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import socket
 import time
@@ -10,25 +11,39 @@ from pathlib import Path
 
 # A process that cannot be looked up (on another machine) is dead after so long without a sign of life, in seconds.
 SILENT_S = 300.0
+_numbers = itertools.count(time.time_ns())
 
 
-def new_owner() -> str:
-    """A new name for something of this process: machine, process, its start, and a number of its own."""
-    return f"{_HOST}:{os.getpid()}:{_started(os.getpid())}:{time.time_ns()}"
+# The owners of this process that are at work. What a run left behind when it ended is not among them.
+_active: set[str] = set()
 
 
-def alive(owner: str, renewed: float) -> bool:
-    """Whether the process behind an owner's name still runs; on another machine, whether it renewed lately."""
+def start_owner() -> str:
+    """A new name for a run of this process: machine, process, its start, and a number of its own."""
+    owner = f"{_HOST}:{os.getpid()}:{_started(os.getpid())}:{next(_numbers)}"
+    _active.add(owner)
+    return owner
+
+
+def end_owner(owner: str) -> None:
+    """This run is over: its claims hold nobody back, even if they could not be taken out of the store."""
+    _active.discard(owner)
+
+
+def alive(owner: str, renewed: float, silent_s: float = SILENT_S) -> bool:
+    """Whether the run behind an owner's name goes on; on another machine, whether it gave a sign of life lately."""
     host, pid, started, _ = owner.split(":")
+    if here(owner):
+        return owner in _active
     if host == _HOST:
         # However long it has been silent: a process that is stopped or on a slow disk still has its calls.
         return _started(int(pid)) == started
-    return time.time() - renewed <= SILENT_S
+    return time.time() - renewed <= silent_s
 
 
 def here(owner: str) -> bool:
     """Whether the owner belongs to this process."""
-    return owner.split(":")[:3] == new_owner().split(":")[:3]
+    return owner.split(":")[:3] == [_HOST, str(os.getpid()), _started(os.getpid())]
 
 
 def _machine() -> str:

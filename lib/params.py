@@ -145,10 +145,12 @@ class _Strict(yaml.SafeLoader):
 
 
 def _mapping(loader: _Strict, node: yaml.MappingNode) -> dict:
-    names = [loader.construct_object(name, deep=True) for name, _ in node.value]
-    for name, (place, _) in zip(names, node.value, strict=True):
+    places = [place for place, _ in node.value if place.tag != "tag:yaml.org,2002:merge"]
+    names = [loader.construct_object(place, deep=True) for place in places]
+    for name, place in zip(names, places, strict=True):
         if names.count(name) > 1:
             raise yaml.constructor.ConstructorError(None, None, f"{name!r} stands twice", place.start_mark)
+    loader.flatten_mapping(node)
     return loader.construct_mapping(node, deep=True)
 
 
@@ -156,8 +158,12 @@ _Strict.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping
 
 
 def read_yaml(path: Path) -> object:
-    """What a YAML file holds. Raises yaml.YAMLError, also for a name that stands twice in one mapping."""
-    return yaml.load(path.read_text(encoding="utf-8"), Loader=_Strict)
+    """What a YAML file holds. Raises OSError, and yaml.YAMLError, also for a name that stands twice."""
+    try:
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_Strict)
+    except (ValueError, RecursionError) as error:
+        # A date that is none, bytes that are no UTF-8, nesting without end.
+        raise yaml.YAMLError(str(error)) from None
 
 
 def read_parameters(path: Path) -> dict[str, object]:

@@ -15,7 +15,8 @@ from lib.engine import Engine
 from lib.judges import open_provider
 from lib.plan import Plan, missing_keys
 from lib.providers import Provider
-from lib.store import Store, unlocked
+from lib.spilled import take_in
+from lib.store import Store
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ async def execute(
     """
     if limit is not None and limit < 0:
         raise ValueError(f"limit must be 0 or more calls, not {limit}")
+    take_in(store)
     missing = missing_keys(plan, store)
     in_batches = store.in_batches(missing)
     missing -= in_batches
@@ -62,14 +64,21 @@ async def execute(
         return Outcome(0, 0, len(in_batches), 0.0, len(in_batches))
     started = time.monotonic()
     opened = provider or open_provider(plan.judge)
-    engine = Engine(plan, store, opened, missing, limit, max_usd)
+    engine = Engine(plan, store, opened, set(missing), limit, max_usd)
     try:
         await engine.run()
     finally:
+        store.release(engine.owner)
         if provider is None:
             await opened.close()
-        await unlocked(store.release, engine.claimed)
-    left = len(missing) - len(store.where(missing)) + len(in_batches)
+    left = missing - store.where(missing).keys() | in_batches
     seconds, spent = time.monotonic() - started, engine.budget.spent
-    spent = None if spent is None else round(spent, 6)
-    return Outcome(engine.answered, engine.failed, left, seconds, len(in_batches), spent, engine.stopped)
+    return Outcome(
+        engine.answered,
+        engine.failed,
+        len(left),
+        seconds,
+        len(store.in_batches(left)),
+        None if spent is None else round(spent, 6),
+        engine.stopped,
+    )

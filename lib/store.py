@@ -18,7 +18,7 @@ from typing import Any
 import tenacity
 
 from lib import paths
-from lib.owners import alive, new_owner
+from lib.owners import alive, end_owner, start_owner
 from lib.recorded import COLUMNS, Stored, now, read_recorded
 from lib.redact import redact
 
@@ -65,7 +65,7 @@ class Store:
         if recorded is None:
             recorded = sorted(paths.RECORDED.glob("*.jsonl.gz"))
         self._recorded = {call.key: call for file in recorded for call in read_recorded(file)}
-        self._owner = new_owner()
+        self.path, self._owner = Path(path), start_owner()
         if str(path) != ":memory:":
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -101,8 +101,8 @@ class Store:
         return version
 
     def close(self) -> None:
-        """Give up this process's claims and the file."""
-        self._db.execute("DELETE FROM claims WHERE owner = ?", (self._owner,))
+        """Give up this store's own claims and the file."""
+        self.release(self._owner)
         self._db.close()
 
     def get(self, keys: Iterable[str]) -> dict[str, Stored]:
@@ -161,22 +161,21 @@ class Store:
         query = "SELECT key, error FROM failures WHERE key IN ({}) ORDER BY rowid"
         return dict(self.select(query, list(dict.fromkeys(keys))))
 
-    def claim(self, keys: Sequence[str]) -> set[str]:
-        """Claim calls before asking them; returns those now this process's.
+    def claim(self, keys: Sequence[str], owner: str | None = None) -> set[str]:
+        """Claim calls for an owner, by default this store's own, before asking them; returns those that are now its.
 
-        A call with a reply, in a batch without results yet, or claimed by a living process, is not given.
+        A call with a reply, in a batch without results yet, or claimed by a run that goes on, is not given.
         """
         with self.transaction():
             taken = {row[0] for row in self.select("SELECT key FROM calls WHERE key IN ({})", keys)}
             taken |= self.in_batches(keys)
-            for key, owner, renewed in self.select("SELECT * FROM claims WHERE key IN ({})", keys):
-                # Its own claims too: another run on this store may have them.
-                if alive(owner, renewed):
+            for key, holder, renewed in self.select("SELECT * FROM claims WHERE key IN ({})", keys):
+                if alive(holder, renewed):
                     taken.add(key)
             mine = [key for key in keys if key not in taken]
             self._db.executemany(
                 "INSERT OR REPLACE INTO claims VALUES (?, ?, ?)",
-                [(key, self._owner, time.time()) for key in mine],
+                [(key, owner or self._owner, time.time()) for key in mine],
             )
         return set(mine)
 
@@ -186,15 +185,15 @@ class Store:
             WHERE state IN {OPEN} AND key IN ({{}})"""
         return {row[0] for row in self.select(query, list(dict.fromkeys(keys)))}
 
-    def renew(self) -> None:
-        """Say that this process still works on its claims."""
-        self._db.execute("UPDATE claims SET renewed = ? WHERE owner = ?", (time.time(), self._owner))
+    def renew(self, owner: str) -> None:
+        """Say that a run still works on its claims."""
+        self._db.execute("UPDATE claims SET renewed = ? WHERE owner = ?", (time.time(), owner))
 
-    def release(self, keys: Iterable[str]) -> None:
-        """End this store's claims on keys, so that others need not wait for them."""
-        with self.transaction():
-            marks = [(key, self._owner) for key in keys]
-            self._db.executemany("DELETE FROM claims WHERE key = ? AND owner = ?", marks)
+    def release(self, owner: str) -> None:
+        """End a run's claims. A store that cannot be written keeps them, but nobody in this process heeds them."""
+        end_owner(owner)
+        with suppress(sqlite3.Error):
+            self._db.execute("DELETE FROM claims WHERE owner = ?", (owner,))
 
     @property
     def owner(self) -> str:

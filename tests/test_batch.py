@@ -579,6 +579,50 @@ def test_an_older_batch_of_the_same_calls_is_not_taken_for_the_lost_one(rows, st
     assert (len(store), len(server.batches)) == (4, 2)
 
 
+def test_a_lost_batch_that_cannot_be_looked_up_keeps_no_other_from_landing(rows, store, monkeypatch):
+    from lib.providers.openai import OpenAIChat
+
+    async def refused(self, *arguments):
+        raise CallError("HTTP 404: no such list", "fatal")
+
+    with Fakes() as server:
+        plan = Plan(rows, ("C.v1",), judge_at(server, "openai"))
+        go(replace(plan, rows=rows[:2]), store)
+        server.cut = True
+        with pytest.raises(CallError, match="may have taken it"):
+            go(plan, store)
+        monkeypatch.setattr(OpenAIChat, "find", refused)
+        with pytest.raises(CallError, match=r"HTTP 404.*give_up\(store, 'jd-[0-9a-f]+'\)") as caught:
+            go(plan, store)
+        assert len(store) == 2
+        ledger.give_up(store, str(caught.value).split("'")[1])
+        assert go(plan, store).sent == 2
+
+
+def test_a_batch_that_another_machine_took_for_lost_is_written_down_when_it_is_accepted(rows, store):
+    plan = Plan(rows, ("C.v1",), Judge("j", "openai", "m"))
+    batch = ledger.begin(store, plan.judge, list(plan))
+    ledger.never_arrived(store, batch, "the provider does not have it")
+    ledger.accepted(store, batch, "batch_9")
+    assert [each.wire for each in ledger.batches(store, plan.judge)] == ["batch_9"]
+    assert len(store.in_batches(call.key for call in plan)) == 4
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_key_in_the_ids_of_a_batch_is_stored_nowhere(rows, path, provider, monkeypatch):
+    monkeypatch.setenv("TEST_API_KEY", "a-key-0123456789")
+    store = Store(path, recorded=())
+    with Fakes() as server:
+        server.change = lambda lines: [*lines, altered(lines[0], find_id(lines[0]), "a-key-0123456789")]
+        plan = Plan(rows, ("C.v1",), judge_at(server, provider, key_env="TEST_API_KEY"))
+        go(plan, store)
+        with pytest.raises(CallError, match="1 were not sent") as caught:
+            go(plan, store)
+    store.close()
+    assert "a-key-0123456789" not in str(caught.value)
+    assert all(b"a-key-0123456789" not in file.read_bytes() for file in path.parent.glob("calls.sqlite*"))
+
+
 @pytest.mark.parametrize("skew", [-3600, 3600])
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_clock_that_differs_by_an_hour_loses_no_batch(rows, store, provider, skew):

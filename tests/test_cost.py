@@ -22,7 +22,7 @@ from lib.run import execute
 from lib.store import Store
 from lib.tables import estimate_markdown, money, used_markdown
 from tests.fakes import Fakes
-from tests.loopback import REPLY, completion
+from tests.loopback import CUT, REPLY, completion
 
 PRICE = {"read": "2026-11-30", "input": 2, "cached_input": 0.5, "output": 8, "batch_input": 1, "batch_output": 4}
 JUDGE = Judge("j", "openai", "m", price=PRICE)
@@ -228,6 +228,55 @@ def test_unknown_usage_counts_as_what_was_set_aside(rows, store):
     most = Budget(JUDGE, Expected(JUDGE, store), 1.0).most(next(iter(plan)))
     outcome = go(plan, store, provider, max_usd=10.5 * most)
     assert "max_usd" in outcome.stopped and 9 <= provider.asked <= 11
+
+
+@pytest.mark.parametrize("error", [CallError("HTTP 401: no", "fatal"), CallError("HTTP 503: busy", "transient")])
+def test_a_run_that_ends_early_under_a_budget_ends(rows, store, error):
+    """Workers that wait for room in the budget must not wait for calls that are never made."""
+
+    class Refuses(Priced):
+        async def ask(self, request):
+            await super().ask(request)
+            raise error
+
+    plan = Plan(many(rows, 25), ("H.v1",), replace(JUDGE, in_flight=8))
+    most = Budget(JUDGE, Expected(JUDGE, store), 1.0).most(next(iter(plan)))
+    with_room = max(2.2 * most, float(estimate(plan, store)["live_low"].sum()))
+
+    async def timed():
+        with pytest.raises(CallError):
+            await asyncio.wait_for(execute(plan, store, Refuses(), max_usd=with_room), 20)
+
+    asyncio.run(timed())
+
+
+def test_timeouts_count_as_paid_too(rows, store, monkeypatch):
+    monkeypatch.setattr(attempts, "ATTEMPT_S", 0.01)
+
+    class Hangs(Priced):
+        async def ask(self, request):
+            self.asked += 1
+            await asyncio.sleep(60)
+
+    plan, provider = Plan(many(rows, 2), ("H.v1",), replace(JUDGE, in_flight=1)), Hangs()
+    monkeypatch.setattr(attempts, "max", lambda *values: min(values), raising=False)
+    most = Budget(JUDGE, Expected(JUDGE, store), 1.0).most(next(iter(plan)))
+    with_room = max(2.5 * most, float(estimate(plan, store)["live_low"].sum()))
+    outcome = go(plan, store, provider, max_usd=with_room)
+    assert "max_usd" in outcome.stopped and provider.asked <= with_room / most + 1
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "google"])
+def test_a_connection_that_breaks_may_have_cost_money_at_every_provider(rows, store, provider):
+    with Fakes(answers=[(200, {}, CUT)] * 99) as server:
+        url = server.base_url if provider == "openai" else server.root
+        more = {"open_cap": 500} if provider == "anthropic" else {}
+        judge = replace(JUDGE, provider=provider, base_url=url, in_flight=1, **more)
+        plan = Plan(many(rows, 5), ("H.v1",), judge)
+        most = Budget(judge, Expected(judge, store), 1.0).most(next(iter(plan)))
+        with_room = max(6.5 * most, float(estimate(plan, store)["live_low"].sum()))
+        outcome = asyncio.run(execute(plan, store, max_usd=with_room))
+    assert "max_usd" in outcome.stopped and sum(server.asked.values()) <= with_room / most + 1
 
 
 def test_attempts_that_broke_off_count_as_paid(rows, store):

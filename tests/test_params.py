@@ -258,6 +258,21 @@ def test_a_name_that_stands_twice_in_a_file_is_an_error(tmp_path):
         params.read_parameters(tmp_path / "p.yaml")
 
 
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [(b"seed: 2026-13-45", "month must be in"), (b"seed: \xff", "utf-8"), (b"[" * 3000, "recursion|nest")],
+)
+def test_what_cannot_be_read_as_yaml_names_the_file(tmp_path, data, said):
+    (tmp_path / "p.yaml").write_bytes(data)
+    with pytest.raises(ValueError, match=rf"(?i)p\.yaml cannot be read as parameters: .*({said})"):
+        params.read_parameters(tmp_path / "p.yaml")
+
+
+def test_parts_of_a_yaml_file_may_be_merged(tmp_path):
+    (tmp_path / "p.yaml").write_text("a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}\n")
+    assert params.read_parameters(tmp_path / "p.yaml")["b"] == {"x": 1, "y": 3}
+
+
 def test_an_injected_key_under_an_unknown_name_is_refused_as_a_key():
     cell = f'# Parameters\nkey_env = "sk-{"test-" * 5}"\n'
     with pytest.raises(ValueError, match="key_env looks like a key.*delete that file") as caught:

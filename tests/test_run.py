@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -160,32 +161,144 @@ def test_a_store_that_cannot_be_written_stops_the_run_with_its_error(rows, store
         go(Plan(rows, ("C.v1",), JUDGE), store, Fake())
 
 
-def test_replies_that_the_disk_does_not_take_go_to_a_file_and_are_read_from_there(rows, tmp_path, monkeypatch):
-    """The calls under way arrive too, nothing more is asked, and the error says where the replies are."""
+def filling(monkeypatch, fake, after, error=None):
+    """From so many calls on the disk takes nothing, as far as the store's replies go."""
     import sqlite3
-    import tempfile
 
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    path, put, fake = tmp_path / "calls.sqlite", Store.put, Fake()
-    store = Store(path, recorded=())
+    put = Store.put
 
     def full(self, batch, failures=()):
-        if len(fake.asked) > 12:
-            raise sqlite3.OperationalError("database or disk is full")
+        if batch and len(fake.asked) > after:
+            raise error or sqlite3.OperationalError("database or disk is full")
         put(self, batch, failures)
 
     monkeypatch.setattr(Store, "put", full)
-    plan = Plan(many(rows, 25), ("C.v1",), JUDGE)
+    return lambda: monkeypatch.setattr(Store, "put", put)
+
+
+def test_replies_that_the_disk_does_not_take_go_to_a_file_and_the_next_run_takes_them_in(
+    rows, store, tmp_path, monkeypatch
+):
+    """The calls under way arrive too, nothing more is asked, and the error says where the replies are."""
+    fake = Fake()
+    mend, plan = filling(monkeypatch, fake, 12), Plan(many(rows, 25), ("C.v1",), JUDGE)
     with pytest.raises(sqlite3.OperationalError, match="full") as caught:
         go(plan, store, fake)
-    assert "move that file to data/recorded/" in caught.value.__notes__[0]
-    asked, spilled = len(fake.asked), list(tmp_path.glob("judge-replies-*.jsonl.gz"))
-    assert all(reply.raw == "body \ud83d" for reply in read_recorded(spilled[0]))
+    assert "the next run takes them in by itself" in caught.value.__notes__[0]
+    asked, spilled = len(fake.asked), list(tmp_path.glob("*.spilled-*.jsonl.gz"))
     assert asked < 20 and len(spilled) == 1
-    monkeypatch.setattr(Store, "put", put)
-    again = Store(path, recorded=spilled)
-    assert survey(plan, again).missing == 100 - asked
-    assert go(plan, again, Fake()).answered == 100 - asked
+    assert all(reply.raw == "body \ud83d" for reply in read_recorded(spilled[0]))
+    mend()
+    again = Fake()
+    outcome = go(plan, store, again)
+    assert (outcome.missing, len(again.asked), len(store)) == (0, 100 - asked, 100)
+    assert not list(tmp_path.glob("*.spilled-*"))
+
+
+def test_where_there_is_no_room_beside_the_store_another_folder_is_named(rows, store, tmp_path, monkeypatch):
+    import tempfile
+
+    from lib import spilled
+
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "elsewhere"))
+    write = spilled.write_recorded
+
+    def no_room(path, calls, whole):
+        if path.parent == tmp_path:
+            raise OSError("no space left")
+        write(path, calls, whole)
+
+    monkeypatch.setattr(spilled, "write_recorded", no_room)
+    fake = Fake()
+    filling(monkeypatch, fake, 5)
+    with pytest.raises(sqlite3.OperationalError) as caught:
+        go(Plan(many(rows, 5), ("C.v1",), JUDGE), store, fake)
+    assert "elsewhere" in caught.value.__notes__[0] and list((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_second_stop_while_the_last_replies_are_committed_loses_none(rows, store, tmp_path, monkeypatch):
+    fake = Fake()
+    mend = filling(monkeypatch, fake, 12, KeyboardInterrupt())
+    plan = Plan(many(rows, 25), ("C.v1",), JUDGE)
+    with pytest.raises(KeyboardInterrupt):
+        go(plan, store, fake)
+    mend()
+    asked, again = len(fake.asked), Fake()
+    assert go(plan, store, again).missing == 0
+    # At most the calls under way at the stop are asked again.
+    assert len(again.asked) <= 100 - asked + JUDGE.in_flight
+
+
+def test_a_stop_while_the_store_is_locked_names_the_file_and_loses_nothing(rows, store, tmp_path, capsys):
+    store.execute("PRAGMA busy_timeout = 50")
+    other, fake, plan = sqlite3.connect(tmp_path / "calls.sqlite", isolation_level=None), Fake(), None
+    plan = Plan(many(rows, 25), ("C.v1",), JUDGE)
+
+    async def stopped():
+        task = asyncio.create_task(execute(plan, store, fake))
+        while len(fake.asked) < 20:
+            await asyncio.sleep(0.001)
+        other.execute("BEGIN IMMEDIATE")
+        await asyncio.sleep(0.2)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 10)
+
+    asyncio.run(stopped())
+    other.execute("ROLLBACK")
+    assert "replies could not be stored; they stand in" in capsys.readouterr().out
+    asked, again = len(fake.asked), Fake()
+    assert go(plan, store, again).missing == 0
+    assert len(again.asked) <= 100 - asked + JUDGE.in_flight
+
+
+def test_a_disk_that_is_full_when_calls_are_claimed_lets_those_under_way_arrive(rows, store, monkeypatch):
+    fake, claim = Fake(), Store.claim
+
+    def full(self, keys, owner=None):
+        if len(fake.asked) > 5:
+            raise sqlite3.OperationalError("database or disk is full")
+        return claim(self, keys, owner)
+
+    monkeypatch.setattr(Store, "claim", full)
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        go(Plan(many(rows, 25), ("C.v1",), JUDGE), store, fake)
+    assert len(store) == len(fake.asked) < 40
+
+
+def test_a_provider_that_cannot_be_closed_leaves_no_claim_behind(rows, store, monkeypatch):
+    class Broken(Fake):
+        async def close(self):
+            raise RuntimeError("cannot close")
+
+    monkeypatch.setattr("lib.run.open_provider", lambda judge: Broken(lambda n: CallError("no", "fatal")))
+    with pytest.raises(RuntimeError, match="cannot close"):
+        go(Plan(rows, ("C.v1",), JUDGE), store)
+    assert go(Plan(rows, ("C.v1",), JUDGE), store, Fake()).missing == 0
+
+
+def test_a_limit_is_filled_from_what_is_free_while_others_hold_calls(rows, store, tmp_path):
+    other, plan = Store(tmp_path / "calls.sqlite", recorded=()), Plan(rows, ("C.v1", "H.v1"), JUDGE)
+    other.claim([call.key for call in plan][:2])
+    fake = Fake()
+    outcome = asyncio.run(asyncio.wait_for(execute(plan, store, fake, limit=2), 10))
+    assert (outcome.answered, len(fake.asked)) == (2, 2)
+
+
+def test_what_a_batch_takes_in_the_meantime_is_counted_as_missing(rows, store, monkeypatch):
+    plan = Plan(rows, ("C.v1",), JUDGE)
+    last = [call.key for call in plan][-1]
+    store.claim([last])
+
+    async def both():
+        ours = asyncio.create_task(execute(plan, store, Fake()))
+        await asyncio.sleep(0.2)
+        monkeypatch.setattr(Store, "in_batches", lambda self, keys: {last} & set(keys))
+        return await asyncio.wait_for(ours, 10)
+
+    outcome = asyncio.run(both())
+    assert (outcome.answered, outcome.missing, outcome.in_batches) == (3, 1, 1)
 
 
 def test_a_fault_of_an_adapter_is_one_calls_failure_and_the_others_are_kept(rows, store):

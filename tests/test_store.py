@@ -220,7 +220,7 @@ def test_a_claimed_call_is_given_to_nobody_else_until_it_is_answered_or_failed(t
     one.put([reply("k")])
     one.put_failure("l", "{}", "HTTP 500", "transient")
     assert two.claim(["k", "l", "m"]) == {"l"}
-    one.release(["m"])
+    one.release(one.owner)
     assert two.claim(["m"]) == {"m"}
 
 
@@ -307,15 +307,32 @@ def test_a_process_keeps_its_claims_although_the_clock_is_set(tmp_path, monkeypa
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "set()\n"
 
 
-def test_processes_of_another_machine_or_number_space_are_told_by_their_silence_alone():
-    from lib.owners import SILENT_S, alive, here, new_owner
+def test_runs_of_another_machine_are_told_by_their_silence_alone():
+    from lib.owners import SILENT_S, alive, end_owner, here, start_owner
 
-    mine = new_owner()
+    mine = start_owner()
     assert here(mine) and alive(mine, 0.0)
     other = ":".join(["0" * 12, *mine.split(":")[1:]])
     assert not here(other) and alive(other, time.time()) and not alive(other, time.time() - SILENT_S - 1)
     reused = ":".join([*mine.split(":")[:2], "another-start", "1"])
     assert not alive(reused, time.time())
+    end_owner(mine)
+    assert not alive(mine, time.time())
+
+
+def test_claims_that_could_not_be_taken_out_hold_nobody_in_this_process_back(tmp_path):
+    store = Store(tmp_path / "c.sqlite", recorded=())
+    store.execute("PRAGMA busy_timeout = 10")
+    from lib.owners import start_owner
+
+    owner = start_owner()
+    assert store.claim(["k"], owner) == {"k"} and store.claim(["k"]) == set()
+    other = sqlite3.connect(tmp_path / "c.sqlite", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    store.release(owner)
+    other.execute("ROLLBACK")
+    assert store.execute("SELECT count(*) FROM claims").fetchone() == (1,)
+    assert store.claim(["k"]) == {"k"}
 
 
 def test_many_processes_may_open_a_new_store_at_once(tmp_path):

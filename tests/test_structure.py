@@ -36,7 +36,7 @@ ORDER = [
     ["judges"],
     ["labels", "stats", "pace", "sweeps"],
     ["plan", "attempts", "prices"],
-    ["expected", "ledger", "hints"],
+    ["expected", "ledger", "hints", "spilled"],
     ["cost", "landing"],
     ["budget", "tables"],
     ["engine", "batch"],

@@ -151,9 +151,8 @@ class Gemini:
             message = f"the SDK does not take these settings: {wrong}; check send of its entry in judges.yaml"
             raise CallError(redact(message), "fatal") from None
         except _NETWORK as error:
-            raise CallError(
-                redact(f"{self._url} gave no answer: {type(error).__name__} {error}"), "transient"
-            ) from None
+            message = redact(f"{self._url} gave no answer: {type(error).__name__} {error}")
+            raise CallError(message, "transient", maybe_paid=True) from None
 
 
 def read_content(raw: str) -> Reply:

@@ -78,8 +78,8 @@ def used(plan: Plan, store: Store, keys: Iterable[str], expected: Expected) -> p
     """The estimate beside what was used, for the plan's calls in `keys` that have a reply: those asked for just now.
 
     One line for `replies`, `tokens in`, `tokens out`, `dollars`, and the plan's other replies, which were replayed;
-    columns `what, estimated, low, high, actual`. `expected` is from before the run. `actual` is missing where no
-    reply says it, or a price is unknown.
+    columns `what, estimated, low, high, actual`. `expected` is from before the run. `actual` is missing where a
+    reply does not say it, or a price is unknown.
     """
     keys, seen, replies, replayed, total = set(keys), set(), [], 0, _line("")
     for chunk in chunks(plan):
@@ -102,8 +102,8 @@ def used(plan: Plan, store: Store, keys: Iterable[str], expected: Expected) -> p
         ends = {
             end: total[f"{name}{suffix}"] for end, suffix in (("estimated", ""), ("low", "_low"), ("high", "_high"))
         }
-        known = [value for value in values if value is not None]
-        lines.append({"what": what, **ends, "actual": sum(known) if known or not values else None})
+        # A sum that leaves some out would be too small.
+        lines.append({"what": what, **ends, "actual": None if None in values else sum(values)})
     lines.append({"what": "replayed, at no cost", "actual": replayed})
     types = dict.fromkeys(("estimated", "low", "high", "actual"), "Float64")
     return pd.DataFrame(lines, columns=["what", *types]).astype(types)

@@ -16,10 +16,10 @@ from lib.store import Store
 
 # Fewer stored calls than these say too little about the next ones.
 ENOUGH = 3
-# Without stored calls: characters of a token (likely, fewest, most), and the share of the texts that a reply
-# repeats in its claims, in tokens beside a fixed part. Guesses of ours, so the range is wide.
+# Without stored calls: characters of a token (likely, fewest, most), and how many of the two texts a reply repeats
+# in its claims, in tokens beside a fixed part. Guesses of ours, so the range is wide.
 _CHARS = (4.0, 5.0, 3.0)
-_REPLY_FIXED, _REPEATS = 120, {"C": ("candidate",), "R": ("reference",), "B": ("candidate", "reference")}
+_REPLY_FIXED, _REPEATS = 120, {"C": 1, "R": 1, "B": 2}
 _OUT_RANGE = (0.4, 2.5)
 _SECONDS, _TOKENS_A_SECOND = 1.5, 60.0
 # In place of a system message: calls of whatever prompt.
@@ -88,9 +88,9 @@ class Expected:
 
     def _guessed(self, call: Call, tokens_in: tuple[float, float, float]) -> Usage:
         # What a reply repeats stands in the user message; a half of it stands for either text.
-        parts = _REPEATS.get(load_prompt(call.prompt_id).design, ())
+        repeats = _REPEATS.get(load_prompt(call.prompt_id).design, 0)
         user = len(call.request["messages"][-1]["content"]) / _CHARS[0]
-        written = _REPLY_FIXED + user * len(parts) / 2
+        written = _REPLY_FIXED + user * repeats / 2
         cap = self._judge.output_cap
         thinks = self._judge.thinking_tokens
         out = [

@@ -24,7 +24,8 @@ class Outcome:
     """What a run did: calls `answered` and `failed` now, still `missing` afterwards, and `seconds`.
 
     `in_batches` are among the missing: a provider has them in a batch, so they were not asked. `dollars` were spent,
-    None where a price or a reply's usage is unknown. `stopped` says why it ended early, "" where it did not.
+    None where a price or a reply's usage is unknown; under a limit what is unknown, and an attempt that broke off,
+    counts at the most that it may have cost. `stopped` says why it ended early, "" where it did not.
     """
 
     answered: int

@@ -170,6 +170,18 @@ def test_unknown_usage_and_price_show_as_not_available(rows, store):
     assert used_markdown(table).count("n/a") >= 3
 
 
+def test_a_sum_with_one_unknown_part_is_unknown(rows, store):
+    class Once(Priced):
+        async def ask(self, request):
+            reply = await super().ask(request)
+            return replace(reply, tokens_out=None) if self.asked == 2 else reply
+
+    plan = Plan(rows, ("C.v1",), replace(JUDGE, in_flight=1))
+    missing, expected = missing_keys(plan, store), Expected(plan.judge, store)
+    go(plan, store, Once())
+    assert used(plan, store, missing, expected)["actual"].isna().tolist() == [False, False, True, True, False]
+
+
 def test_money_is_never_a_wrong_zero():
     assert [money(value) for value in (pd.NA, 0, 0.0012, 3)] == ["n/a", "$0.00", "$0.0012", "$3.00"]
     assert money(3, 1, 4) == "$3.00 [1.00, 4.00]"
@@ -277,6 +289,19 @@ def test_a_connection_that_breaks_may_have_cost_money_at_every_provider(rows, st
         with_room = max(6.5 * most, float(estimate(plan, store)["live_low"].sum()))
         outcome = asyncio.run(execute(plan, store, max_usd=with_room))
     assert "max_usd" in outcome.stopped and sum(server.asked.values()) <= with_room / most + 1
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic", "google"])
+def test_a_server_that_cannot_be_reached_has_cost_nothing(rows, store, provider):
+    with Fakes() as server:
+        url = server.base_url if provider == "openai" else server.root
+    more = {"open_cap": 500} if provider == "anthropic" else {}
+    judge = replace(JUDGE, provider=provider, base_url=url, in_flight=1, **more)
+    plan = Plan(many(rows, 5), ("H.v1",), judge)
+    with_room = 1.01 * float(estimate(plan, store)["live_low"].sum())
+    with pytest.raises(CallError, match="last 8 calls failed.*gave no answer"):
+        asyncio.run(execute(plan, store, max_usd=with_room))
+    assert store.execute("SELECT count(*), min(attempts) FROM failures").fetchone() == (8, attempts.ATTEMPTS)
 
 
 def test_attempts_that_broke_off_count_as_paid(rows, store):

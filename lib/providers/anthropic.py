@@ -18,13 +18,15 @@ from lib.providers.bodies import (
     as_dict,
     as_text,
     load,
+    no_answer,
     no_reply,
     read_lines,
+    reply_of,
     split_system,
     status_error,
     wire_id,
 )
-from lib.redact import redact, without_keys
+from lib.redact import without_keys
 
 _WORDS = {"end_turn": "stop", "stop_sequence": "stop", "max_tokens": "length", "refusal": "refused"}
 # The HTTP status of an error that comes inside a batch's line, by its type.
@@ -124,9 +126,7 @@ class AnthropicMessages:
         except anthropic.APIStatusError as error:
             raise status_error(error.status_code, error.response.text, error.response.headers, params or ()) from None
         except anthropic.APIConnectionError as error:
-            cause = error.__cause__ or error
-            message = redact(f"{self._url} gave no answer: {type(cause).__name__} {cause}")
-            raise CallError(message, "transient", maybe_paid=True) from None
+            raise no_answer(self._url, error.__cause__ or error) from None
 
 
 def read_message(raw: str) -> Reply:
@@ -163,10 +163,7 @@ def read_line(line: str) -> tuple[str, Reply | CallError]:
         error = as_dict(result.get("error"))
         name = as_text(as_dict(error.get("error")).get("type")) or as_text(error.get("type"))
         return wire, status_error(_STATUS.get(name, 500), json.dumps(error), {}, ())
-    try:
-        return wire, read_message(without_keys(json.dumps(result.get("message"), ensure_ascii=False)))
-    except CallError as unread:
-        return wire, unread
+    return reply_of(wire, read_message, result.get("message"))
 
 
 def _body(request: dict) -> dict:

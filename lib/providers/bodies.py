@@ -13,6 +13,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
+import aiohttp
+import httpx2
+
 from lib.providers import CallError, Reply
 from lib.redact import redact, without_keys
 
@@ -81,6 +84,21 @@ def read_lines(
         except CallError as error:
             found.append(("", error))
     return found
+
+
+def reply_of(wire: str, read: Callable[[str], Reply], body: object) -> tuple[str, Reply | CallError]:
+    """A batch line's wire id with the reply that `read` finds in its body, or with why there is none."""
+    try:
+        return wire, read(without_keys(json.dumps(body, ensure_ascii=False)))
+    except CallError as unread:
+        return wire, unread
+
+
+def no_answer(url: str, error: BaseException) -> CallError:
+    """A network's failure. Where no connection was made nothing was asked; else an answer may have been charged."""
+    unasked = isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | aiohttp.ClientConnectorError)
+    message = redact(f"{url} gave no answer: {type(error).__name__} {error}")
+    return CallError(message, "transient", maybe_paid=not unasked)
 
 
 def split_system(request: dict) -> tuple[str, list[dict]]:

@@ -24,8 +24,10 @@ from lib.providers.bodies import (
     as_list,
     as_text,
     load,
+    no_answer,
     no_reply,
     read_lines,
+    reply_of,
     split_system,
     status_error,
     wire_id,
@@ -151,8 +153,7 @@ class Gemini:
             message = f"the SDK does not take these settings: {wrong}; check send of its entry in judges.yaml"
             raise CallError(redact(message), "fatal") from None
         except _NETWORK as error:
-            message = redact(f"{self._url} gave no answer: {type(error).__name__} {error}")
-            raise CallError(message, "transient", maybe_paid=True) from None
+            raise no_answer(self._url, error) from None
 
 
 def read_content(raw: str) -> Reply:
@@ -194,10 +195,7 @@ def read_line(line: str) -> tuple[str, Reply | CallError]:
         # Batches give gRPC's codes, or HTTP's.
         code = code if code >= 400 else {3: 400, 4: 504, 5: 404, 7: 403, 8: 429, 16: 401}.get(code, 500)
         return wire, status_error(code, json.dumps({"error": error}), {}, ())
-    try:
-        return wire, read_content(without_keys(json.dumps(found.get("response"), ensure_ascii=False)))
-    except CallError as unread:
-        return wire, unread
+    return reply_of(wire, read_content, found.get("response"))
 
 
 def _body(request: dict) -> dict:

@@ -18,6 +18,7 @@ from lib.providers.bodies import (
     as_list,
     as_text,
     load,
+    no_answer,
     no_reply,
     read_lines,
     status_error,
@@ -122,9 +123,7 @@ class OpenAIChat:
         except openai.APIStatusError as error:
             raise status_error(error.status_code, error.response.text, error.response.headers, params or ()) from None
         except openai.APIConnectionError as error:
-            cause = error.__cause__ or error
-            message = redact(f"{self._url} gave no answer: {type(cause).__name__} {cause}")
-            raise CallError(message, "transient", maybe_paid=True) from None
+            raise no_answer(self._url, error.__cause__ or error) from None
 
 
 def read_completion(raw: str) -> Reply:

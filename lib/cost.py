@@ -27,7 +27,7 @@ def estimate(plan: Plan, store: Store, expected: Expected | None = None) -> pd.D
     `basis`: what it rests on.
     """
     expected, seen = expected or Expected(plan.judge, store), set()
-    lines = {prompt: _line(prompt) for prompt in plan.prompts}
+    lines = {prompt: _line(prompt) for prompt in plan.asked_prompts()}
     for chunk in chunks(plan):
         fresh = {call.key: call for call in chunk if call.key not in seen}
         where, sent = store.where(fresh), store.in_batches(fresh)

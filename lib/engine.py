@@ -62,7 +62,7 @@ class Engine:
         self.answered = self.failed = self._in_a_row = 0
         self.stopped = ""
         self._unjudged: Counter[str] = Counter()
-        self._bar = tqdm(total=self._limit, desc=f"{plan.judge.name} {plan.condition}", unit="call")
+        self._bar = tqdm(total=self._limit, desc=plan.judge.name, unit="call")
 
     async def run(self) -> None:
         tasks = [asyncio.create_task(step) for step in (self._ask_all(), self._write(), self._renew())]

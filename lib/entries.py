@@ -12,6 +12,7 @@ from lib.redact import looks_like_key
 
 _NEEDS = {"local": {"model", "sha256"}, "lexical": {"model"}, "openai": {"model"}}
 _NEEDS |= {"anthropic": {"model"}, "google": {"model"}}
+STRUCTURED = ("none", "json_object", "json_schema")
 _MADE = {"model", "messages", "stream", "response_format", "system", "contents", "system_instruction"}
 _PRICES = ("input", "cached_input", "output", "batch_input", "batch_cached_input", "batch_output")
 _TYPES = {"str": str, "int": int, "dict": dict}
@@ -43,8 +44,10 @@ def checked(where: str, name: object, entry: object, kinds: Mapping[str, tuple[s
     missing = _NEEDS[entry["provider"]] - set(entry)
     if missing:
         raise ValueError(f"{where}: {', '.join(sorted(missing))} is missing")
-    if entry.get("structured", "none") not in ("none", "json_schema"):
-        raise ValueError(f"{where}: structured must be none or json_schema, not {entry['structured']!r}")
+    if entry.get("structured", "none") not in STRUCTURED:
+        raise ValueError(f"{where}: structured must be {' or '.join(STRUCTURED)}, not {entry['structured']!r}")
+    if entry.get("structured") == "json_object" and entry["provider"] == "anthropic":
+        raise ValueError(f"{where}: the provider has no JSON mode; set structured to none or json_schema")
     try:
         json.dumps([entry.get("send", {}), entry.get("schema_bounds", {})], allow_nan=False)
     except (TypeError, ValueError):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, quantiles, stdev
 
-from lib.judges import Judge
+from lib.judges import Judge, cap_of
 from lib.plan import Call
 from lib.prices import dollars
 from lib.prompts import load_prompt
@@ -50,8 +51,13 @@ class Expected:
     def _known(self) -> tuple[tuple[float, float, float], dict[str, tuple]]:
         """Tokens a character (likely, fewest, most), and what calls used by their system message; read once."""
         density, by_prompt, every = [], {}, []
+        own = self._judge.output_cap or self._judge.open_cap or None
         for call in _latest(self._store, self._judge):
-            texts = [message["content"] for message in json.loads(call.request)["messages"]]
+            request = json.loads(call.request)
+            texts = [message["content"] for message in request["messages"]]
+            # A reply that another cap cut, or left whole, says nothing about this judge's.
+            if cap_of(request["params"]) != own:
+                continue
             if call.tokens_in and any(texts):
                 density.append(call.tokens_in / sum(map(len, texts)))
             if call.tokens_out is not None:
@@ -77,21 +83,27 @@ class Expected:
         # Another length of the texts may change a reply's in proportion, or not at all.
         ratio, spread = len(texts[-1]) / found.length, 1.0 if own else 2.0
         low, high = found.low * min(1.0, ratio) / spread, found.high * max(1.0, ratio) * spread
-        tokens_out = found.mean * ratio**0.5, low, high
+        cap = self._cap(call.request["params"]) or math.inf
+        tokens_out = tuple(min(each, cap) for each in (found.mean * ratio**0.5, low, high))
         basis = f"{found.n} stored calls of {call.prompt_id if own else 'other prompts'}"
-        return Usage(tokens_in, tokens_out, max(found.most, high), found.seconds, basis)
+        return Usage(tokens_in, tokens_out, min(max(found.most, high), cap), found.seconds, basis)
 
     def likely(self, call: Call, batch: bool = False) -> float | None:
         """Dollars that one call will likely cost, None where the price is unknown."""
         usage = self.usage(call)
         return dollars(self._judge, usage.tokens_in[0], usage.tokens_out[0], batch=batch)
 
+    def _cap(self, params: dict) -> int | None:
+        """The cap that may cut a reply: not the one that a provider requires and that is not meant to bind."""
+        cap = cap_of(params)
+        return None if cap == self._judge.open_cap else cap
+
     def _guessed(self, call: Call, tokens_in: tuple[float, float, float]) -> Usage:
         # What a reply repeats stands in the user message; a half of it stands for either text.
         repeats = _REPEATS.get(load_prompt(call.prompt_id).design, 0)
         user = len(call.request["messages"][-1]["content"]) / _CHARS[0]
         written = _REPLY_FIXED + user * repeats / 2
-        cap = self._judge.output_cap
+        cap = self._cap(call.request["params"])
         thinks = self._judge.thinking_tokens
         out = [
             min(each, cap or each) for each in (written + thinks, *(each * (written + thinks) for each in _OUT_RANGE))

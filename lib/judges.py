@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,12 +17,17 @@ from urllib.parse import urlsplit
 import yaml
 
 from lib import paths
-from lib.entries import checked
+from lib.entries import STRUCTURED, checked
 from lib.params import read_yaml
 from lib.prompts import Prompt, render, reply_schema
 from lib.providers import Provider
 from lib.redact import guard_logs, remember
 
+# The output cap under each provider's own name. Other servers of OpenAI's kind know the older name alone.
+_CAPS = {"openai": "max_completion_tokens", "google": "max_output_tokens"}
+_CAP_NAMES = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+# The forms of reply that a provider can hold a model to. Others have all three.
+_FORMATS = {"anthropic": ("none", "json_schema"), "lexical": ("none",)}
 _BASE_URL = {
     "openai": "https://api.openai.com/v1",
     "anthropic": "https://api.anthropic.com",
@@ -34,9 +39,9 @@ _BASE_URL = {
 class Judge:
     """One entry of `judges.yaml`.
 
-    `send` holds the parameters that go with each call; `structured` is `none` or `json_schema`, with
-    `schema_bounds` for its lists and strings. `in_flight` bounds the calls under way. `key_env` names the
-    environment variable that holds the key. `base_url` is that of another server than the provider's own.
+    `send` holds the parameters that go with each call; `structured` is `none`, `json_object` (JSON mode) or
+    `json_schema`, with `schema_bounds` for its lists and strings. `in_flight` bounds the calls under way. `key_env`
+    names the environment variable that holds the key. `base_url` is that of another server than the provider's own.
     `servers`, `context` (tokens) and `sha256` are the embedded model's. `open_cap` is the output cap in tokens
     that is sent where a provider requires one and `send` has none. `requests_per_minute` and `tokens_per_minute`
     are kept below, 0 for no limit; `batch_calls` is the most calls in one batch. `price` holds dollars a million
@@ -98,10 +103,21 @@ class Judge:
     @property
     def output_cap(self) -> int | None:
         """The output cap in tokens that `send` sets, None where the provider's default or `open_cap` holds."""
-        names = ("max_tokens", "max_completion_tokens", "max_output_tokens")
-        caps = [self.send[name] for name in names if isinstance(self.send.get(name), int)]
-        # Some servers take -1 for no cap.
-        return caps[0] if caps and caps[0] > 0 else None
+        return cap_of(self.send)
+
+    @property
+    def formats(self) -> tuple[str, ...]:
+        """The values of `structured` that the provider has."""
+        return _FORMATS.get(self.provider, STRUCTURED)
+
+    def with_cap(self, tokens: int) -> Judge:
+        """The same judge with an output cap of so many tokens, sent under the provider's name for it."""
+        rest = {name: value for name, value in self.send.items() if name not in _CAP_NAMES}
+        own = _CAPS.get(self.provider, "max_tokens")
+        if self.provider == "openai" and self.base_url:
+            own = "max_tokens"
+        name = next((name for name in _CAP_NAMES if name in self.send), own)
+        return replace(self, send={**rest, name: tokens})
 
     def request(self, prompt: Prompt, row: Mapping[str, object], repeat: int = 0) -> dict:
         """The request that asks this judge `prompt` about `row`, the `repeat`-th time. JSON types only."""
@@ -112,6 +128,8 @@ class Judge:
             params.setdefault("max_tokens", self.open_cap)
         if self.structured == "json_schema":
             params |= _structured(self.provider, reply_schema(prompt, **self.schema_bounds))
+        if self.structured == "json_object":
+            params |= _json_mode(self.provider)
         return {
             "provider": self.provider,
             "endpoint": self.endpoint,
@@ -127,7 +145,7 @@ class Judge:
         if self.open_cap and self.output_cap is None:
             sent.append(f"max_tokens {self.open_cap} (the provider requires a cap; this one is not meant to bind)")
         bounds = ", ".join(f"{name} {value}" for name, value in self.schema_bounds.items())
-        schema = "none" if self.structured == "none" else self.structured + (f" ({bounds})" if bounds else "")
+        schema = self.structured + (f" ({bounds})" if bounds and self.structured == "json_schema" else "")
         return {
             "judge": self.name,
             "provider": self.provider,
@@ -136,6 +154,20 @@ class Judge:
             "sent": ", ".join(sent) or "nothing beyond the messages",
             "structured output": schema,
         }
+
+
+def cap_of(params: Mapping[str, object]) -> int | None:
+    """The output cap in tokens among a call's parameters, None if there is none."""
+    caps = [params[name] for name in _CAP_NAMES if isinstance(params.get(name), int)]
+    # Some servers take -1 for no cap.
+    return caps[0] if caps and caps[0] > 0 else None
+
+
+def _json_mode(provider: str) -> dict:
+    """The parameters that hold a reply to JSON of whatever kind."""
+    if provider == "google":
+        return {"response_mime_type": "application/json"}
+    return {"response_format": {"type": "json_object"}}
 
 
 def _structured(provider: str, schema: dict) -> dict:

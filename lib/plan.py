@@ -7,8 +7,8 @@ A plan makes its calls one by one, so its size is not bounded by memory. Nothing
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 
 import pandas as pd
@@ -21,6 +21,8 @@ from lib.store import Store
 
 # Keys looked up, claimed and parsed at a time: bounds memory, however many rows there are.
 CHUNK = 512
+# The condition of rows and settings as they are.
+PRIMARY_RUN = "primary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,32 +38,58 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Every judgment of `rows` x `prompts` (their ids) x repeats by one judge. Iterating makes the calls one by one.
+class Setting:
+    """How the rows of one condition are asked: by which judge entry, in which prompts, how often each."""
 
-    `rows` has the columns of `lib.labels.build_rows`. `condition` names how they differ from the primary run.
+    judge: Judge
+    prompts: tuple[str, ...]
+    repeats: int = 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Every judgment of `rows` x `prompts` (their ids) by one judge. Iterating makes the calls one by one.
+
+    `rows` has the columns of `lib.labels.build_rows`. Where it has `condition` too, `settings` says for each how
+    its rows are asked; else they are the primary run's. `judge` is the entry that the settings derive from.
     """
 
     rows: pd.DataFrame
     prompts: tuple[str, ...]
     judge: Judge
-    condition: str = "primary"
-    repeats: int = 1
+    settings: Mapping[str, Setting] = field(default_factory=dict)
+
+    @property
+    def conditions(self) -> Sequence[str]:
+        """The condition of each row."""
+        return self.rows["condition"] if "condition" in self.rows else [PRIMARY_RUN] * len(self.rows)
+
+    def setting(self, condition: str) -> Setting:
+        """How the rows of a condition are asked."""
+        return self.settings[condition] if self.settings else Setting(self.judge, tuple(self.prompts))
+
+    def asked_prompts(self) -> tuple[str, ...]:
+        """Every prompt that is asked, in the order of the conditions."""
+        if not self.settings:
+            return tuple(self.prompts)
+        return tuple(dict.fromkeys(prompt for each in self.settings.values() for prompt in each.prompts))
 
     def __len__(self) -> int:
-        return len(self.rows) * len(self.prompts) * self.repeats
+        settings = map(self.setting, self.conditions)
+        return sum(len(setting.prompts) * setting.repeats for setting in settings)
 
     def __iter__(self) -> Iterator[Call]:
-        prompts = [load_prompt(prompt_id) for prompt_id in self.prompts]
+        prompts = {prompt_id: load_prompt(prompt_id) for prompt_id in self.asked_prompts()}
         fields = ("row_id", "question", "reference", "candidate")
-        texts = zip(*(self.rows[name] for name in fields), strict=True)
-        for number, values in enumerate(texts):
+        texts = zip(self.conditions, *(self.rows[name] for name in fields), strict=True)
+        for number, (condition, *values) in enumerate(texts):
             row = dict(zip(fields, values, strict=True))
-            for prompt in prompts:
-                for repeat in range(self.repeats):
-                    request = self.judge.request(prompt, row, repeat)
+            setting = self.setting(condition)
+            for prompt_id in setting.prompts:
+                for repeat in range(setting.repeats):
+                    request = setting.judge.request(prompts[prompt_id], row, repeat)
                     text = canonical(request)
-                    yield Call(call_key(text), request, text, number, prompt.id, repeat)
+                    yield Call(call_key(text), request, text, number, prompt_id, repeat)
 
 
 @dataclass(frozen=True)
@@ -127,7 +155,7 @@ _TYPES = {**dict.fromkeys(_TEXTS, "str"), **_REPLY, "repeat": "int64", "correct"
 
 
 def _frame(plan: Plan, calls: Sequence[Call], replies: dict, failures: dict) -> pd.DataFrame:
-    hashes = {prompt_id: load_prompt(prompt_id) for prompt_id in plan.prompts}
+    hashes = {prompt_id: load_prompt(prompt_id) for prompt_id in plan.asked_prompts()}
     columns = ["row_id", "dataset", "question_id", "kind", "label", "complexity"]
     frame = plan.rows[columns].iloc[[call.row for call in calls]].reset_index(drop=True)
     stored = [replies.get(call.key) for call in calls]
@@ -135,7 +163,9 @@ def _frame(plan: Plan, calls: Sequence[Call], replies: dict, failures: dict) -> 
     absent = ["failed" if call.key in failures else "not_asked" for call in calls]
     frame["design"] = [hashes[call.prompt_id].design for call in calls]
     frame["prompt"] = [call.prompt_id for call in calls]
-    frame["condition"] = plan.condition
+    # Not the whole column for each chunk.
+    named = plan.rows["condition"].iloc[[call.row for call in calls]] if "condition" in plan.rows else None
+    frame["condition"] = PRIMARY_RUN if named is None else named.to_numpy()
     frame["judge"] = plan.judge.name
     frame["repeat"] = [call.repeat for call in calls]
     frame["verdict"] = [each.verdict if each else None for each in parsed]

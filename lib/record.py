@@ -1,7 +1,7 @@
 """Ask the embedded judges about the sample data and write their replies to `data/recorded` (`make record`).
 
-A maintainer's command: 1,080 calls, over an hour on two cores. It goes through the store, so it can be stopped and
-goes on from there; what is recorded already is not asked again.
+A maintainer's command: some 2,000 calls, over two hours on two cores. It goes through the store, so it can be stopped
+and goes on from there; what is recorded already is not asked again.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import pandas as pd
 
 from lib import paths
+from lib.conditions import apply, find
 from lib.judges import load_judge
 from lib.labels import build_rows
 from lib.plan import Plan
@@ -20,26 +21,34 @@ from lib.run import execute
 from lib.sources import DATASETS, load_questions
 from lib.store import Store
 
-# Judge and questions a dataset: the free form costs more and says little, so a slice is enough.
-RECORDED = (("smollm2", None), ("smollm2-free", 5))
+# A file, its judge, questions a dataset, prompts, conditions. The free form costs more and says little, and so small a
+# model says little under any condition: a slice is enough.
+RECORDED = (
+    ("smollm2", "smollm2", None, PRIMARY, "primary"),
+    ("smollm2-free", "smollm2-free", 5, PRIMARY, "primary"),
+    ("smollm2-conditions", "smollm2", 4, ("C.v1", "H.v1"), "all"),
+)
 
 
-def recorded_plan(judge: str, n: int | None) -> Plan:
-    """The calls that `data/recorded/<judge>.jsonl.gz` holds."""
-    questions = [load_questions(dataset, n=n) for dataset in DATASETS]
-    return Plan(pd.concat([build_rows(each) for each in questions], ignore_index=True), PRIMARY, load_judge(judge))
+def recorded_plan(judge: str, n: int | None, prompts: tuple[str, ...], conditions: str) -> Plan:
+    """The calls of one line of `RECORDED`."""
+    rows = build_rows(pd.concat([load_questions(dataset, n=n) for dataset in DATASETS], ignore_index=True))
+    return apply(find(conditions), rows, prompts, load_judge(judge), seed=0).plan
 
 
 def main() -> None:
-    for judge, n in RECORDED:
-        plan = recorded_plan(judge, n)
-        path = paths.RECORDED / f"{judge}.jsonl.gz"
+    written: set[str] = set()
+    for name, *asked in RECORDED:
+        plan = recorded_plan(*asked)
+        path = paths.RECORDED / f"{name}.jsonl.gz"
         old = read_recorded(path) if path.exists() else []
-        store = Store(recorded=[path] if old else [])
+        # A call that an earlier file holds is not written again.
+        wanted = {call.key for call in plan} - written
+        written |= wanted
+        store = Store()
         outcome = asyncio.run(execute(plan, store))
         # The recorded reply stays where there is one: a second recording changes nothing.
-        calls = store.get(call.key for call in plan) | {call.key: call for call in old}
-        wanted = {call.key for call in plan}
+        calls = store.get(wanted) | {call.key: call for call in old}
         write_recorded(path, [call for key, call in calls.items() if key in wanted])
         print(f"{paths.shown(path)}: {len(wanted)} calls, {outcome.answered} asked now, {outcome.missing} missing")
         store.close()

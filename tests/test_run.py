@@ -16,7 +16,7 @@ import pytest
 from lib import attempts, engine
 from lib.judges import Judge
 from lib.parsing import REASONS
-from lib.plan import CHUNK, Plan, judged_chunks, judgments, survey
+from lib.plan import CHUNK, Plan, Setting, judged_chunks, judgments, survey
 from lib.providers import CallError, Reply
 from lib.recorded import read_recorded
 from lib.run import execute
@@ -87,7 +87,7 @@ def test_a_run_asks_everything_once_and_a_second_one_nothing(rows, store):
 def test_only_what_is_new_is_asked_when_a_plan_grows(rows, store):
     fake = Fake()
     go(Plan(rows[:2], ("C.v1",), JUDGE), store, fake)
-    go(Plan(rows, ("C.v1", "R.v1"), JUDGE, repeats=2), store, fake)
+    go(Plan(rows, ("C.v1", "R.v1"), JUDGE, settings={"primary": Setting(JUDGE, ("C.v1", "R.v1"), 2)}), store, fake)
     assert len(fake.asked) == 2 + 14
 
 

@@ -28,16 +28,16 @@ from lib.store import Store
 NOTEBOOKS = notebooks()
 # A module imports only from those before it.
 ORDER = [
-    ["paths", "jsonish", "redact", "providers", "owners"],
-    ["exact", "params", "parsing", "readers", "resampling", "recorded", "entries"],
+    ["paths", "jsonish", "redact", "providers", "owners", "texts"],
+    ["exact", "params", "parsing", "donors", "readers", "resampling", "recorded", "entries"],
     ["hub", "prompts", "providers.bodies", "providers.lexical", "store", "results", "notebooks"],
     ["sources", "providers.openai", "providers.anthropic", "providers.google", "expect"],
     ["providers.local"],
     ["judges"],
-    ["labels", "stats", "pace", "sweeps"],
-    ["plan", "attempts", "prices"],
-    ["expected", "ledger", "hints", "spilled"],
-    ["cost", "landing"],
+    ["labels", "stats", "pace"],
+    ["plan", "attempts", "prices", "changes"],
+    ["expected", "ledger", "hints", "spilled", "conditions"],
+    ["cost", "landing", "sweeps"],
     ["budget", "tables"],
     ["engine", "batch"],
     ["run", "estimate"],

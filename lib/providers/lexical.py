@@ -10,20 +10,15 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 
 from lib.providers import CallError, Reply
+from lib.texts import FUNCTION_WORDS, all_words, content_words
 
 FOUND = 2 / 3
 FOREIGN = 1 / 3
 
-_WORD = re.compile(r"\w+")
-# Function words carry no claim. A closed class, listed whole.
-_FUNCTION = frozenset(
-    "a an the this that these those it its he she they them his her their we you i who whom whose which what when "
-    "where why how is are was were be been being am do does did has have had will would can could may might shall "
-    "should must of in on at by for from to with as and or but nor so if than then there here into out up down over "
-    "under about after before between not no yes also only".split()
-)
+_TOKEN = re.compile(r"\w+|[^\w\s]")
 _CLAIM_END = re.compile(r"[.!?](?=\s)|[\n,;]")
 # The layout's tags, with the number they carry, cannot stand inside a field (`lib.prompts.render` sees to that).
 _LAYOUT = re.compile(
@@ -57,7 +52,14 @@ def answer(request: dict) -> Reply:
     body = {"verdict": verdict, "score": 1 + round(4 * share), "confidence": round(max(share, 1 - share), 3)}
     rationale = f"{share:.0%} of what this design looks for was found by its words."
     text = json.dumps(body | lists | {"rationale": rationale}, ensure_ascii=False)
-    return Reply(text=text, finish_reason="stop", model=request["model"])
+    cut = _cut(text, request["params"].get("max_tokens"))
+    return Reply(text=cut, finish_reason="stop" if cut == text else "length", model=request["model"])
+
+
+def _cut(text: str, cap: int | None) -> str:
+    """A reply as an output cap leaves it. A token here is a word or a mark: this baseline has no tokenizer."""
+    ends = [token.end() for token in islice(_TOKEN.finditer(text), cap)]
+    return text if cap is None or len(ends) < cap else text[: ends[-1]]
 
 
 def claims(text: str) -> list[str]:
@@ -66,21 +68,23 @@ def claims(text: str) -> list[str]:
     A text of function words alone ("No.") still says something: then all its pieces with a word count.
     """
     pieces = [piece.strip() for piece in _CLAIM_END.split(text)]
-    return [piece for piece in pieces if _all(piece) - _FUNCTION] or [piece for piece in pieces if _all(piece)]
+    return [piece for piece in pieces if set(all_words(piece)) - FUNCTION_WORDS] or [
+        piece for piece in pieces if all_words(piece)
+    ]
 
 
-def _all(text: str) -> set[str]:
-    return set(_WORD.findall(text.casefold()))
+def _words(text: str) -> set[str]:
+    return set(all_words(text))
 
 
 def _share(text: str, other: set[str]) -> float:
     """The share of a text's content words that are among `other`; of all its words if it has no content word."""
-    words = _all(text) - _FUNCTION or _all(text)
+    words = content_words(text)
     return len(words & other) / len(words) if words else 0.0
 
 
 def _split(text: str, other: str) -> tuple[list[str], list[str]]:
-    other_words = _all(other)
+    other_words = _words(other)
     found, absent = [], []
     for claim in claims(text):
         (found if _share(claim, other_words) >= FOUND else absent).append(claim)
@@ -117,7 +121,7 @@ def _both_sides(reference: str, candidate: str):
 
 
 def _holistic(reference: str, candidate: str):
-    grounded, covered = _share(candidate, _all(reference)), _share(reference, _all(candidate))
+    grounded, covered = _share(candidate, _words(reference)), _share(reference, _words(candidate))
     share = min(grounded, covered)
     issues = [
         f"{name} {value:.0%}" for name, value in (("grounded", grounded), ("covered", covered)) if value < FOUND
@@ -126,7 +130,7 @@ def _holistic(reference: str, candidate: str):
 
 
 def _whole_candidate(reference: str, candidate: str):
-    share = _share(candidate, _all(reference))
+    share = _share(candidate, _words(reference))
     supported = [candidate] if share >= FOUND else []
     lists = {"supported_claims": supported, "unsupported_claims": [], "contradicted_claims": []}
     return _by_share(share, share), share, lists

@@ -1,0 +1,108 @@
+"""A text in its parts: words, sentences, and the items of a list.
+
+What a diagnostic condition may take apart or put together again. Nothing here knows rows or labels.
+"""
+
+from __future__ import annotations
+
+import re
+
+# Function words carry no claim. A closed class, listed whole.
+FUNCTION_WORDS = frozenset(
+    "a an the this that these those it its he she they him her their we you i who whom whose which what when "
+    "where why how is are was were be been being am do does did has have had will would can could may might shall "
+    "should must of in on at by for from to with as and or but nor so if than then there here into out up down over "
+    "under about after before between not no yes also only".split()
+)
+# A comma before one of these stands inside an item.
+_SUFFIXES = ("Jr.", "Sr.", "Inc.", "Ltd.", "LLC", "D.C.", "M.D.", "Ph.D.")
+# Ours: longer pieces between commas are clauses, not items; two pieces are sooner a sentence than five.
+_MOST_WORDS, _MEAN_WORDS, _MEAN_OF_TWO = 12, 6, 4
+
+_WORD = re.compile(r"\w+")
+_ITEM_START = re.compile(r"[\"'“‘(]*(?:[^\W_])")
+_END_MARK = re.compile(r"[.!?…][\"'”’)\]]*$")
+
+
+def all_words(text: str) -> list[str]:
+    """The words of a text in their order, case folded."""
+    return _WORD.findall(text.casefold())
+
+
+def content_words(text: str) -> set[str]:
+    """The words that carry what a text says; all its words if it has function words alone ("No.")."""
+    words = set(all_words(text))
+    return words - FUNCTION_WORDS or words
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, stripped. A line end ends one too."""
+    # Imported here: only the conditions of `lib.conditions` take texts apart.
+    from sentencex import segment
+
+    return [each.strip() for line in text.splitlines() for each in segment("en", line) if each.strip()]
+
+
+def items(text: str) -> list[str]:
+    """The items of a list, [] for prose: its lines if it has several, else what stands between commas.
+
+    A comma list has no end mark, and its items are short and begin with a capital letter or a digit: a piece that
+    begins otherwise belongs to the item before it ("The Lion, the Witch and the Wardrobe"), as "Jr." and its like
+    do. One that begins with "and" or "or" makes a sentence of it, and so does a first piece of function words
+    alone ("No, 91 is not prime"). A title with a comma before a capital letter is taken for two items.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) > 1:
+        return lines
+    found: list[str] = []
+    pieces = text.strip().split(", ")
+    if not set(all_words(pieces[0])) - FUNCTION_WORDS or any(each.startswith(("and ", "or ")) for each in pieces):
+        return []
+    for piece in pieces:
+        if found and (not _begins_item(piece) or piece.startswith(_SUFFIXES)):
+            found[-1] += f", {piece}"
+        else:
+            found.append(piece)
+    lengths = [len(each.split()) for each in found]
+    mean = _MEAN_WORDS if len(found) > 2 else _MEAN_OF_TWO
+    short = max(lengths) <= _MOST_WORDS and sum(lengths) <= mean * len(found)
+    listed = len(found) > 1 and short and all(map(_begins_item, found))
+    # "..., Jr." ends with an item's own mark.
+    ended = ends_sentence(text) and not text.strip().endswith(_SUFFIXES)
+    return found if listed and not ended else []
+
+
+def ends_sentence(text: str) -> bool:
+    """Whether a text ends with a mark that ends a sentence."""
+    return _END_MARK.search(text.rstrip()) is not None
+
+
+def _begins_item(piece: str) -> bool:
+    start = _ITEM_START.match(piece)
+    return start is not None and not start[0][-1].islower()
+
+
+def parts(text: str) -> tuple[list[str], str]:
+    """The parts of a text with what joins them: the items of a list, else its sentences."""
+    if listed := items(text):
+        return listed, "\n" if len(text.strip().splitlines()) > 1 else ", "
+    return sentences(text), " "
+
+
+def names(text: str) -> list[str]:
+    """What may be names: the items of a list, else runs of capitalised words that do not begin a sentence."""
+    if listed := items(text):
+        return listed
+    return [match[1] for sentence in sentences(text) for match in _NAME.finditer(sentence)]
+
+
+_CAPITAL = r"[A-ZÀ-ÖØ-Þ][\w'’.-]*\w"
+_NAME = re.compile(rf"(?<=[\w,;:] )({_CAPITAL}(?: {_CAPITAL})*)")
+
+
+def numbers(text: str) -> list[re.Match[str]]:
+    """The numbers written in digits, with where they stand: `1969`, `9.69`, `19,340`."""
+    return list(_NUMBER.finditer(text))
+
+
+_NUMBER = re.compile(r"(?<![\w.,])[0-9]+(?:[.,][0-9]+)*(?![\w])")

@@ -24,7 +24,7 @@ class CannotApply(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row as a change sees it. `others` gives another question's reference by dataset and question id, or None."""
+    """One row as a change sees it. `others` gives another question's reference (by dataset and id), or None."""
 
     dataset: str
     question_id: str

@@ -13,7 +13,7 @@ import pandas as pd
 
 from lib import changes
 from lib.changes import CannotApply, Row
-from lib.donors import derangement
+from lib.donors import Others
 from lib.judges import Judge
 from lib.plan import PRIMARY_RUN, Plan, Setting
 
@@ -24,9 +24,9 @@ _FIELDS = ("reference", "candidate", "label")
 class Condition:
     """One way in which a run differs from the primary one. What is not given stays as it is.
 
-    `about` says in a sentence what differs. `change` gives the fields of a row that change (reference, candidate,
-    label); `settings` the judge with other settings; both raise CannotApply. `prompts` take the place of the run's,
-    and a call is made `repeats` times. `unasked` names prompts that do not ask for what is changed.
+    `about` says what differs. `change` gives the fields of a row that change (reference, candidate, label), and
+    `settings` the judge with other settings; both raise CannotApply. `prompts` take the place of the run's, a call is
+    made `repeats` times, and `unasked` names prompts that do not ask for what is changed.
     """
 
     name: str
@@ -45,6 +45,10 @@ class Applied:
 
     plan: Plan
     skipped: pd.DataFrame = field(repr=False)
+
+
+class NothingToAsk(ValueError):
+    """Conditions that apply to no row, or not to this judge."""
 
 
 def capped(tokens: int) -> Callable[[Judge], Judge]:
@@ -119,7 +123,7 @@ CONDITIONS = {
             unasked=("C.v1", "C.v3", "S.v1"),
         ),
         Condition(
-            "candidate-changed", "should-move", "One number or name of the candidate changed.", changes.detail_changed
+            "candidate-changed", "should-move", "A number or name of the candidate changed.", changes.detail_changed
         ),
         Condition("attack-verdict", "attack", "A verdict object after the candidate.", changes.planted_verdict),
         Condition(
@@ -167,10 +171,10 @@ def apply(
 
     `rows` has the columns of `lib.labels.build_rows`. A changed row keeps its ids, so that it pairs with its primary
     one; its label is that of the changed row. What a condition cannot apply to, or would leave as it is, is skipped
-    and listed. Raises ValueError if nothing is left to ask.
+    and listed. Raises NothingToAsk if nothing is left.
     """
     parts, skipped, settings = [], [], {}
-    others = _Others(rows, seed)
+    others = Others(rows, seed)
     for condition in conditions:
         try:
             asked = condition.settings(judge) if condition.settings else judge
@@ -185,13 +189,13 @@ def apply(
     if not sum(map(len, parts)):
         said = "; ".join(f"{reason}: {n} rows" for reason, n in table["reason"].value_counts().items())
         names = ", ".join(each.name for each in conditions)
-        raise ValueError(
+        raise NothingToAsk(
             f"nothing can be asked under {names} by judge {judge.name} ({said}); choose other rows or judge"
         )
     return Applied(Plan(pd.concat(parts, ignore_index=True), tuple(prompts), judge, settings), table)
 
 
-def _changed(condition: Condition, rows: pd.DataFrame, others: _Others, seed: int) -> tuple[pd.DataFrame, list]:
+def _changed(condition: Condition, rows: pd.DataFrame, others: Others, seed: int) -> tuple[pd.DataFrame, list]:
     kept, values, skipped = [], [], []
     columns = ("row_id", "dataset", "question_id", "question", *_FIELDS)
     for number, line in enumerate(zip(*(rows[name] for name in columns), strict=True)):
@@ -212,17 +216,24 @@ def _changed(condition: Condition, rows: pd.DataFrame, others: _Others, seed: in
     return changed.assign(**{name: new[name] for name in _FIELDS}), skipped
 
 
-class _Others:
-    """For each question the reference of another one of its dataset, found when it is first asked for."""
+def described(applied: Applied) -> pd.DataFrame:
+    """What a plan asks, one line a condition: condition, what, prompts, repeats, rows (asked), skipped (rows)."""
+    rows, skipped = (frame["condition"].value_counts() for frame in (applied.plan.rows, applied.skipped))
+    lines = [
+        {
+            "condition": name,
+            "what": CONDITIONS[name].about,
+            "prompts": " ".join(setting.prompts),
+            "repeats": setting.repeats,
+            "rows": int(rows.get(name, 0)),
+            "skipped": int(skipped.get(name, 0)),
+        }
+        for name, setting in applied.plan.settings.items()
+    ]
+    return pd.DataFrame(lines)
 
-    def __init__(self, rows: pd.DataFrame, seed: int):
-        self._rows, self._seed = rows, seed
-        self._of: dict[str, dict[str, str]] = {}
 
-    def of(self, dataset: str, question_id: str) -> str | None:
-        if dataset not in self._of:
-            questions = self._rows[self._rows["dataset"] == dataset].drop_duplicates("question_id")
-            references = dict(zip(questions["question_id"], questions["reference"], strict=True))
-            donors = derangement(references, self._seed, dataset)
-            self._of[dataset] = {question: references[other] for question, other in donors.items()}
-        return self._of[dataset].get(question_id)
+def reasons(skipped: pd.DataFrame) -> pd.DataFrame:
+    """Why rows are skipped: condition, dataset, reason, `rows`, and the `first` of them (its row_id)."""
+    groups = skipped.groupby(["condition", "dataset", "reason"], sort=False)["row_id"]
+    return groups.agg(rows="size", first="first").reset_index()

@@ -18,20 +18,23 @@ from lib.store import Store
 _AMOUNTS = tuple(f"{mode}{end}" for mode in ("live", "batch") for end in ("", "_low", "_high"))
 
 
-def estimate(plan: Plan, store: Store, expected: Expected | None = None) -> pd.DataFrame:
+def estimate(
+    plan: Plan, store: Store, expected: Expected | None = None, seen: set[str] | None = None
+) -> pd.DataFrame:
     """What a plan will use before it runs, one line a prompt. Asks nothing.
 
+    Calls whose keys are in `seen` are left out, and those that are counted are added to it.
     Columns: `prompt`, distinct `calls`, those with a reply in `store` or `recorded`, `in_batches` under way, and
     those `to_ask`; for these `tokens_in, tokens_out` with their `_low, _high`, dollars `live, batch` with
     theirs (missing where the price is unknown), `seconds` live at the judge's calls in flight and limits, and
     `basis`: what it rests on.
     """
-    expected, seen = expected or Expected(plan.judge, store), set()
+    expected, seen = expected or Expected(plan.judge, store), set() if seen is None else seen
     lines = {prompt: _line(prompt) for prompt in plan.asked_prompts()}
     for chunk in chunks(plan):
         fresh = {call.key: call for call in chunk if call.key not in seen}
         where, sent = store.where(fresh), store.in_batches(fresh)
-        seen |= fresh.keys()
+        seen.update(fresh)
         for key, call in fresh.items():
             place = where.get(key, "in_batches" if key in sent else "to_ask")
             lines[call.prompt_id]["calls"] += 1

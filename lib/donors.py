@@ -9,6 +9,8 @@ import hashlib
 from collections.abc import Mapping
 from itertools import islice
 
+import pandas as pd
+
 from lib.texts import content_words
 
 # How many others are looked at for a question before it is said to have none.
@@ -51,3 +53,20 @@ def _differ(one: set[str], other: set[str]) -> bool:
 def digest(*parts: object) -> str:
     """The hex sha256 of some texts and numbers, the same on every machine."""
     return hashlib.sha256("\n".join(map(str, parts)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Others:
+    """For each question of `rows` the reference of another one of its dataset, found when it is first asked for."""
+
+    def __init__(self, rows: pd.DataFrame, seed: int):
+        self._rows, self._seed = rows, seed
+        self._of: dict[str, dict[str, str]] = {}
+
+    def of(self, dataset: str, question_id: str) -> str | None:
+        """The other question's reference, None if no other says something else."""
+        if dataset not in self._of:
+            questions = self._rows[self._rows["dataset"] == dataset].drop_duplicates("question_id")
+            references = dict(zip(questions["question_id"], questions["reference"], strict=True))
+            donors = derangement(references, self._seed, dataset)
+            self._of[dataset] = {question: references[other] for question, other in donors.items()}
+        return self._of[dataset].get(question_id)

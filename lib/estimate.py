@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
 
+from lib.conditions import GROUPS, NothingToAsk, apply, find
 from lib.cost import estimate
+from lib.expected import Expected
 from lib.judges import load_judge
 from lib.labels import build_rows
 from lib.notebooks import declared_parameters, notebook_path
 from lib.params import source_of
-from lib.plan import Plan
+from lib.plan import PRIMARY_RUN
 from lib.sources import load_questions
 from lib.store import Store
 from lib.sweeps import read_grid
@@ -27,12 +31,14 @@ from lib.tables import markdown, money
 def estimate_sweep(grid: Path, store: Store) -> pd.DataFrame:
     """The estimates of `lib.cost.estimate` for every judge x dataset x prompt of a grid of `20-judge`.
 
-    Adds the columns `judge`, `dataset`, and `lengths`: `rows`, or that the sample's texts stand in for them.
-    Raises ValueError for a bad grid.
+    A call that several points share is counted at the first. Adds the columns `judge`, `condition` (as the grid names
+    it), `dataset`, and `lengths`: `rows`, or that the sample's texts stand in for them. Raises ValueError for a bad
+    grid.
     """
     # What the hub's client says of each of its tries would bury the table; why it failed is printed once.
     os.environ.setdefault("HF_HUB_VERBOSITY", "error")
-    parts, known, unreached = [], {}, set()
+    parts, known, unreached, seen = [], {}, set(), set()
+    expected: dict[str, Expected] = {}
     defaults = declared_parameters(notebook_path("20-judge"))
     for run in read_grid(grid):
         p = SimpleNamespace(**{**defaults, **run.values})
@@ -41,9 +47,40 @@ def estimate_sweep(grid: Path, store: Store) -> pd.DataFrame:
             if rows not in known:
                 known[rows] = _rows(dataset, p, unreached)
             frame, lengths = known[rows]
-            part = estimate(Plan(frame, tuple(p.designs), load_judge(p.judge)), store)
-            parts.append(part.assign(judge=p.judge, dataset=dataset, lengths=lengths))
+            judge, conditions = load_judge(p.judge), find(p.condition)
+            with suppress(NothingToAsk):
+                plan = apply(conditions, frame, p.designs, judge, p.seed).plan
+                part = estimate(plan, store, expected.setdefault(p.judge, Expected(judge, store)), seen)
+                parts.append(part.assign(judge=p.judge, condition=p.condition, dataset=dataset, lengths=lengths))
     return pd.concat(parts, ignore_index=True)
+
+
+def estimate_groups(rows: pd.DataFrame, prompts: Sequence[str], judges: Sequence[str], seed: int) -> pd.DataFrame:
+    """What each group of conditions would use on `rows`, by judge, before anything is stored.
+
+    Columns of `lib.cost.estimate` and judge, group. A call that an earlier group makes too is not counted again.
+    """
+    parts, empty = [], Store(":memory:", recorded=())
+    for name in judges:
+        judge, seen = load_judge(name), set()
+        expected = Expected(judge, empty)
+        for group in GROUPS:
+            plan = apply(find(group), rows, prompts, judge, seed).plan
+            parts.append(estimate(plan, empty, expected, seen).assign(judge=name, group=group))
+    return pd.concat(parts, ignore_index=True)
+
+
+def groups_markdown(estimates: pd.DataFrame) -> str:
+    """The table of `estimate_groups` for people: a line a group, a column a judge with calls and dollars live."""
+    lines = []
+    for group in [*dict.fromkeys(estimates["group"]), "all"]:
+        line = {"group": group}
+        for judge, mine in estimates.groupby("judge", sort=False):
+            part = mine if group == "all" else mine[mine["group"] == group]
+            sums = part[["calls", "live", "live_low", "live_high"]].sum(skipna=False)
+            line[judge] = f"{sums['calls']:,.0f} calls, {money(sums['live'], sums['live_low'], sums['live_high'])}"
+        lines.append(line)
+    return markdown(pd.DataFrame(lines))
 
 
 def source_of_text(dataset: str, p) -> str:
@@ -69,16 +106,18 @@ def _rows(dataset: str, p, unreached: set[str]) -> tuple[pd.DataFrame, str]:
 
 
 def summary(estimates: pd.DataFrame) -> str:
-    """The estimates by judge and design, and their sum, as Markdown."""
+    """The estimates by judge and prompt (by judge and condition, if there is another than the primary run), and their
+    sum, as Markdown."""
     shown = []
-    groups = [*estimates.groupby(["judge", "prompt"], sort=False), (("all", ""), estimates)]
-    for (judge, prompt), part in groups:
+    by = "prompt" if (estimates["condition"] == PRIMARY_RUN).all() else "condition"
+    groups = [*estimates.groupby(["judge", by], sort=False), (("all", ""), estimates)]
+    for (judge, name), part in groups:
         numbers = part.select_dtypes("number").sum(skipna=False)
         price = load_judge(judge).price.get("read", "") if judge != "all" else ""
         shown.append(
             {
                 "judge": judge,
-                "prompt": prompt,
+                by: name,
                 "calls": f"{numbers['calls']:,.0f}",
                 "in batches": f"{numbers['in_batches']:,.0f}",
                 "to ask": f"{numbers['to_ask']:,.0f}",

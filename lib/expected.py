@@ -11,7 +11,6 @@ from statistics import fmean, quantiles, stdev
 from lib.judges import Judge, cap_of
 from lib.plan import Call
 from lib.prices import dollars
-from lib.prompts import load_prompt
 from lib.recorded import COLUMNS, Stored
 from lib.store import Store
 
@@ -100,7 +99,7 @@ class Expected:
 
     def _guessed(self, call: Call, tokens_in: tuple[float, float, float]) -> Usage:
         # What a reply repeats stands in the user message; a half of it stands for either text.
-        repeats = _REPEATS.get(load_prompt(call.prompt_id).design, 0)
+        repeats = _REPEATS.get(call.prompt_id.split(".")[0], 0)
         user = len(call.request["messages"][-1]["content"]) / _CHARS[0]
         written = _REPLY_FIXED + user * repeats / 2
         cap = self._cap(call.request["params"])

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 import pandas as pd
 
 from lib import stats
+from lib.conditions import CONDITIONS
+from lib.power import smallest_difference
 from lib.tables import interval, percent, points
 
 
@@ -122,3 +124,109 @@ def answered_by(judgments: pd.DataFrame, asked: Mapping[str, str]) -> str:
             other = f"{others.sum()} of {models.sum()} replies name another model: {named}"
             lines.append(f"- {judge}: {asked[judge]} was asked, but {other}. Its numbers are that model's.")
     return "\n".join(lines)
+
+
+def tells(table: pd.DataFrame) -> str:
+    """What each condition does to accuracy, or that the slice cannot tell, and what it would have found.
+
+    `table` is that of `lib.effects.effects`. An effect is told only if the exact test (after Holm over the table)
+    and the interval agree.
+    """
+    lines = []
+    keys = [name for name in ("judge", "condition", "dataset") if name in table]
+    for key, part in table.groupby(keys, sort=False):
+        told = (part["p_holm"] < stats.ALPHA) & ((part["low"] > 0) | (part["high"] < 0))
+        sentences = []
+        for word, moved in (("falls", told & (part["difference"] < 0)), ("rises", told & (part["difference"] > 0))):
+            if moved.any():
+                named = [f"{line.prompt} ({points(line.difference)})" for line in part[moved].itertuples()]
+                sentences.append(f"accuracy {word} in {', '.join(named)}")
+        if not told.all():
+            sentences.append(_cannot(part[~told]))
+        lines.append(f"- {', '.join(key)}: {'; '.join(sentences)}.")
+    return "\n".join(lines)
+
+
+def _cannot(part: pd.DataFrame) -> str:
+    named = ", ".join(part["prompt"])
+    n, least = part["n_questions"].iloc[0], part["smallest"]
+    if least.isna().any():
+        return f"cannot tell for {named}: no net change of {n} questions would be found with power 0.8"
+    found = f"a net change of {_ends(least)} % of them, or more"
+    return f"cannot tell for {named}: {n} questions find {found} (power 0.8)"
+
+
+def steady(table: pd.DataFrame) -> str:
+    """Which changes that should not move a verdict moved one, by judge. `table` is that of `lib.effects.effects`."""
+    lines = []
+    for judge, part in table.groupby("judge", sort=False):
+        moved = part[part["flips"] > 0].sort_values("flip_rate", ascending=False, kind="stable")
+        still = len(part) - len(moved)
+        bound = part.loc[part["flips"] == 0, "flip_high"].max()
+        text = f"no flip in {still} of {len(part)} lines"
+        text += f", which still leaves room for up to {percent(bound)} %" if still and pd.notna(bound) else ""
+        if len(moved):
+            most = [f"{x.condition} in {x.prompt} ({x.flips} of {x.n_both})" for x in moved.head(4).itertuples()]
+            text += f"; most flips under {', '.join(most)}"
+        lines.append(f"- {judge}: {text}.")
+    return "\n".join(lines)
+
+
+def direction(table: pd.DataFrame, verb: str) -> str:
+    """How many of the verdicts that could move did, by judge and condition, and which prompts do not ask for it.
+
+    `table` is that of `lib.effects.moved_down` or `captured`.
+    """
+    lines = []
+    for (judge, condition), part in table.groupby(["judge", "condition"], sort=False):
+        asked = part[~part["prompt"].isin(CONDITIONS[condition].unasked)]
+        text = f"{asked['hits'].sum()} of {asked['eligible'].sum()} verdicts {verb}"
+        if asked["eligible"].sum() == 0:
+            text = "no verdict could move that way, so this says nothing"
+        if others := [name for name in part["prompt"] if name not in set(asked["prompt"])]:
+            mine = part[part["prompt"].isin(others)]
+            text += f"; {', '.join(others)} is not asked to see it: {mine['hits'].sum()} of {mine['eligible'].sum()}"
+        lines.append(f"- {judge}, {condition}: {text}.")
+    return "\n".join(lines)
+
+
+def variants(table: pd.DataFrame) -> str:
+    """Whether every version of H beats every version of C, by dataset and judge: holds, fails, or cannot tell."""
+    lines = []
+    for (dataset, judge), part in table.groupby(["dataset", "judge"], sort=False):
+        above = (part["p_holm"] < stats.ALPHA) & (part["low"] > 0)
+        below = (part["p_holm"] < stats.ALPHA) & (part["high"] < 0)
+        verdict = "holds" if above.all() else "fails" if below.any() else "cannot tell"
+        signs = f"{(part['difference'] > 0).sum()} of {len(part)} differences are above 0, {above.sum()} for sure"
+        lines.append(f"- {dataset}, {judge}: {verdict}; {signs}.")
+    return "\n".join(lines)
+
+
+def noise(table: pd.DataFrame) -> str:
+    """What repeats of the same call leave to chance, by judge. `table` is that of `lib.effects.retest`."""
+    lines = []
+    for judge, part in table.groupby("judge", sort=False):
+        least, most = percent(part["disagreement"].min()), percent(part["disagreement"].max())
+        span = f"{least} %" if least == most else f"{least} to {most} %"
+        text = f"two repeats give another verdict in {span} of the pairs; a flip rate no higher than that is noise"
+        if part["disagreement"].max() == 0:
+            text = f"all {part['repeats'].iloc[0]} repeats agree on every row, so no flip above is chance"
+        lines.append(f"- {judge}: {text}.")
+    return "\n".join(lines)
+
+
+def detectable(table: pd.DataFrame) -> str:
+    """What paired comparisons could have found, by judge. `table` is that of `lib.stats.compare_all`."""
+    lines = []
+    for judge, part in table.groupby("judge", sort=False):
+        n = part["n_questions"]
+        other_way = part[["wins_a", "wins_b"]].min(axis=1) / n
+        least = pd.Series([smallest_difference(*pair) for pair in zip(n, other_way, strict=True)])
+        found = f"find a net difference of {_ends(least)} % of them, or more" if least.notna().all() else "find none"
+        lines.append(f"- {judge}: {_ends(n / 100, '{:.0f}')} questions {found} (power 0.8).")
+    return "\n".join(lines)
+
+
+def _ends(shares: pd.Series, form: str = "{:.1f}") -> str:
+    ends = sorted({form.format(100 * shares.min()), form.format(100 * shares.max())}, key=float)
+    return " to ".join(ends)

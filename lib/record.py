@@ -21,8 +21,8 @@ from lib.run import execute
 from lib.sources import DATASETS, load_questions
 from lib.store import Store
 
-# A file, its judge, questions a dataset, prompts, conditions. The free form costs more and says little, and so small a
-# model says little under any condition: a slice is enough.
+# A file, its judge, questions a dataset, prompts, conditions. The free form costs more and says little, and so small
+# a model says little under any condition: a slice is enough.
 RECORDED = (
     ("smollm2", "smollm2", None, PRIMARY, "primary"),
     ("smollm2-free", "smollm2-free", 5, PRIMARY, "primary"),

@@ -116,11 +116,15 @@ def _draws(k: int, n_resamples: int, seed: int) -> Iterator[np.ndarray]:
         yield rng.integers(0, k, size=(min(step, n_resamples - start), k), dtype=np.int64)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=8)
 def _kept_counts(k: int, n_resamples: int, seed: int) -> np.ndarray:
     """How often each cluster is drawn, (n_resamples, k); kept, for most slices have as many questions."""
-    counts = (np.apply_along_axis(np.bincount, 1, drawn, minlength=k) for drawn in _draws(k, n_resamples, seed))
-    return np.concatenate([block.astype(np.min_scalar_type(k)) for block in counts])
+    kept = []
+    for drawn in _draws(k, n_resamples, seed):
+        lines = np.arange(len(drawn))[:, None]
+        counts = np.bincount((drawn + k * lines).ravel(), minlength=k * len(drawn))
+        kept.append(counts.reshape(len(drawn), k).astype(np.min_scalar_type(k)))
+    return np.concatenate(kept)
 
 
 def _resampled(parts: np.ndarray, n_resamples: int, seed: int) -> np.ndarray:

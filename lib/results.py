@@ -63,28 +63,49 @@ def write_cells(run: str, judgments: pd.DataFrame, facts: Mapping[str, object]) 
     return written
 
 
-def read_cells(run: str, p, judges: Sequence[str], condition: str = "primary") -> tuple[pd.DataFrame, list[str]]:
-    """The judgments of all these cells that exist, and for each judge that lacks some, the command that makes them.
+def read_cells(run: str, p, judges: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+    """The primary judgments of all these cells that exist, and for each judge that lacks some, what makes them.
 
     `p` has the parameters that select the rows, and `datasets` and `designs`. No cell at all gives an empty frame.
     """
     found, missing = [], {}
     for judge, dataset, prompt in product(judges, p.datasets, p.designs):
-        path = cell_path(run, judge, condition, dataset, prompt)
+        path = cell_path(run, judge, "primary", dataset, prompt)
         if path.exists():
             found.append(pd.read_parquet(path))
         else:
-            missing.setdefault(judge, []).append((dataset, prompt))
-    commands = [f"{len(cells)} cells by {judge}: {_command(p, judge, cells)}" for judge, cells in missing.items()]
+            missing.setdefault(judge, []).append(("primary", dataset, prompt))
+    commands = [f"{len(cells)} cells by {judge}: {command(p, judge, cells)}" for judge, cells in missing.items()]
     return pd.concat(found, ignore_index=True) if found else pd.DataFrame(), commands
 
 
-def _command(p, judge: str, cells: Sequence[tuple[str, str]]) -> str:
+def command(p, judge: str, cells: Sequence[tuple[str, str, str]]) -> str:
+    """The command that makes these cells (condition, dataset, prompt) of one judge on the rows of `p`."""
     values = {name: getattr(p, name) for name in ("source", "files", "n_questions", "seed")}
-    datasets, designs = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
+    conditions, datasets, designs = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
     values |= {"judge": judge, "datasets": datasets, "designs": designs}
+    if conditions != ["primary"]:
+        values["condition"] = "+".join(conditions)
     text = yaml.safe_dump(values, default_flow_style=True, width=10_000, sort_keys=False).strip()
     return f".venv/bin/papermill notebooks/20-judge.ipynb out.ipynb -y '{text}'"
+
+
+def write_rows(run: str, rows: pd.DataFrame) -> list[Path]:
+    """Write the rows of a run, one file a dataset, so that an analysis has their texts without their source."""
+    return [
+        write_table(_rows_path(run, dataset), part.reset_index(drop=True))
+        for dataset, part in rows.groupby("dataset", sort=False)
+    ]
+
+
+def read_rows(run: str, datasets: Sequence[str]) -> pd.DataFrame:
+    """The rows of a run in the order of `datasets`; those of a dataset that was not written are not there."""
+    files = [path for path in (_rows_path(run, dataset) for dataset in datasets) if path.exists()]
+    return pd.concat(map(pd.read_parquet, files), ignore_index=True) if files else pd.DataFrame()
+
+
+def _rows_path(run: str, dataset: str) -> Path:
+    return paths.JUDGMENTS / run / "rows" / f"{dataset}.parquet"
 
 
 def comparison(run: str, p) -> str:

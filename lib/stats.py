@@ -28,6 +28,7 @@ __all__ = [
     "compare",
     "compare_all",
     "format_p",
+    "holm",
     "question_wins",
     "sign_test",
     "slice_accuracy",
@@ -95,12 +96,14 @@ def compare_all(
             if a in designs and b in designs:
                 lines.append(key | asdict(_comparison(_paired(rows, a, b), a, b)))
     table = pd.DataFrame(lines, columns=[*by, *(field.name for field in fields(Comparison))])
-    return table.assign(p_holm=_holm(table["p_value"].to_numpy(dtype=float)))
+    return table.assign(p_holm=holm(table["p_value"]))
 
 
-def _holm(p: np.ndarray) -> np.ndarray:
+def holm(p_values: Sequence[float]) -> np.ndarray:
+    """Holm's 1979 adjustment over all of `p_values` that are no NaN; those stay NaN."""
     from statsmodels.stats.multitest import multipletests
 
+    p = np.asarray(p_values, dtype=float)
     adjusted, tested = np.full(len(p), math.nan), ~np.isnan(p)
     if tested.any():
         adjusted[tested] = multipletests(p[tested], method="holm")[1]

@@ -17,6 +17,7 @@ from pathlib import Path
 import yaml
 
 from lib import paths
+from lib.conditions import find
 from lib.judges import load_judge
 from lib.notebooks import check_parameters, declared_parameters, notebook_path, notebooks, report_of, run_notebook
 from lib.params import local_file, read_parameters, read_yaml
@@ -36,7 +37,8 @@ def read_grid(path: Path) -> list[SweepRun]:
     """The runs of a sweep file: `notebook`, `fixed` parameters, and lists under `grid`, all combinations.
 
     `exclude` lists partial points that are left out. Raises ValueError for an unknown key or parameter, a
-    wrong type, a judge without an entry, an empty list, or two points of one name, before anything runs.
+    wrong type, a judge without an entry, an unknown condition, an empty list, or two points of one name, before
+    anything runs.
     """
     spec, shown = read_parameters(path), paths.shown(path)
     if set(spec) - {"notebook", "fixed", "grid", "exclude"} or not {"notebook", "grid"} <= set(spec):
@@ -61,6 +63,8 @@ def read_grid(path: Path) -> list[SweepRun]:
         check_parameters(notebook_path(run.notebook), run.values)
         for judge in [*run.values.get("judges", []), *filter(None, [run.values.get("judge")])]:
             load_judge(judge)
+        if "condition" in run.values:
+            find(str(run.values["condition"]))
     return runs
 
 
@@ -112,7 +116,8 @@ def sweep(grid: Path) -> list[dict[str, object]]:
 
 def _inputs(notebook: str) -> dict[str, str]:
     """What a done run depends on beside its parameters: if one changes, it is run again (and replies are not)."""
-    files = (notebook_path(notebook), paths.JUDGES, paths.PROMPTS / "LOCK.json")
+    code = [paths.ROOT / "lib" / f"{name}.py" for name in ("conditions", "changes", "donors", "texts")]
+    files = (notebook_path(notebook), paths.JUDGES, paths.PROMPTS / "LOCK.json", *code)
     return {paths.shown(file): hashlib.sha256(file.read_bytes()).hexdigest()[:16] for file in files}
 
 

@@ -9,7 +9,7 @@ import re
 
 # Function words carry no claim. A closed class, listed whole.
 FUNCTION_WORDS = frozenset(
-    "a an the this that these those it its he she they him her their we you i who whom whose which what when "
+    "a an the this that these those it its he she they them his her their we you i who whom whose which what when "
     "where why how is are was were be been being am do does did has have had will would can could may might shall "
     "should must of in on at by for from to with as and or but nor so if than then there here into out up down over "
     "under about after before between not no yes also only".split()
@@ -17,7 +17,7 @@ FUNCTION_WORDS = frozenset(
 # A comma before one of these stands inside an item.
 _SUFFIXES = ("Jr.", "Sr.", "Inc.", "Ltd.", "LLC", "D.C.", "M.D.", "Ph.D.")
 # Ours: longer pieces between commas are clauses, not items; two pieces are sooner a sentence than five.
-_MOST_WORDS, _MEAN_WORDS, _MEAN_OF_TWO = 12, 6, 4
+_MOST_WORDS, _MEAN_WORDS, _MEAN_OF_TWO = 12, 6, 4.5
 
 _WORD = re.compile(r"\w+")
 _ITEM_START = re.compile(r"[\"'“‘(]*(?:[^\W_])")
@@ -48,15 +48,15 @@ def items(text: str) -> list[str]:
 
     A comma list has no end mark, and its items are short and begin with a capital letter or a digit: a piece that
     begins otherwise belongs to the item before it ("The Lion, the Witch and the Wardrobe"), as "Jr." and its like
-    do. One that begins with "and" or "or" makes a sentence of it, and so does a first piece of function words
-    alone ("No, 91 is not prime"). A title with a comma before a capital letter is taken for two items.
+    do. One that begins with "and" or "or" makes a sentence of it, and so does a first piece "Yes" or "No". A title
+    with a comma before a capital letter is taken for two items.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if len(lines) > 1:
         return lines
     found: list[str] = []
     pieces = text.strip().split(", ")
-    if not set(all_words(pieces[0])) - FUNCTION_WORDS or any(each.startswith(("and ", "or ")) for each in pieces):
+    if pieces[0].casefold() in ("yes", "no") or any(each.startswith(("and ", "or ")) for each in pieces):
         return []
     for piece in pieces:
         if found and (not _begins_item(piece) or piece.startswith(_SUFFIXES)):

@@ -40,7 +40,7 @@ def write(tmp_path, text):
         ("a: {provider: openai, model: m, in_flight: true}", "in_flight must be int"),
         ("a: {provider: openai, model: m, send: [temperature]}", "send must be dict"),
         ("a: {provider: openai, model: m, structured: yes}", "structured must be str"),
-        ("a: {provider: openai, model: m, structured: xml}", "structured must be none or json_schema"),
+        ("a: {provider: openai, model: m, structured: xml}", "structured must be none or json_object or json_schema"),
         ("a: {provider: openai, model: m, name: b}", "unknown field 'name'"),
         ("a: {provider: openai, model: m, send: {stream: true}}", "send cannot hold stream"),
         ("a: {provider: openai, model: m, send: {api_key: sk-test-0123456789abc}}", "a key stands in no file"),

@@ -30,18 +30,19 @@ NOTEBOOKS = notebooks()
 ORDER = [
     ["paths", "jsonish", "redact", "providers", "owners", "texts"],
     ["exact", "params", "parsing", "donors", "readers", "resampling", "recorded", "entries"],
-    ["hub", "prompts", "providers.bodies", "providers.lexical", "store", "results", "notebooks"],
+    ["hub", "prompts", "providers.bodies", "providers.lexical", "store", "results", "notebooks", "power"],
     ["sources", "providers.openai", "providers.anthropic", "providers.google", "expect"],
     ["providers.local"],
     ["judges"],
     ["labels", "stats", "pace"],
     ["plan", "attempts", "prices", "changes"],
     ["expected", "ledger", "hints", "spilled", "conditions"],
-    ["cost", "landing", "sweeps"],
+    ["cost", "landing", "sweeps", "effects", "slices"],
     ["budget", "tables"],
     ["engine", "batch"],
-    ["run", "estimate"],
+    ["run", "estimate", "diagnosis"],
     ["record", "figures", "findings"],
+    ["effect_figures"],
 ]
 
 
@@ -59,7 +60,8 @@ def tagged(cell, tag):
 
 
 def test_the_notebooks_of_this_phase_are_there():
-    assert [path.stem for path in NOTEBOOKS][:4] == ["00-quickstart", "10-labels", "20-judge", "30-designs"]
+    first = ["00-quickstart", "10-labels", "20-judge", "30-designs", "40-diagnostics"]
+    assert [path.stem for path in NOTEBOOKS][: len(first)] == first
 
 
 def test_a_notebook_begins_with_one_title_and_its_table(notebook):

@@ -63,7 +63,8 @@ def effects(paired: pd.DataFrame, by: Sequence[str] = ("judge", "condition", "pr
     """
     lines = []
     for key, part in paired.groupby(list(by), sort=False):
-        sides = [part.assign(design="changed"), part.assign(design="primary", correct=part["correct_primary"])]
+        before = {"correct": part["correct_primary"], "verdict": part["verdict_primary"]}
+        sides = [part.assign(design="changed"), part.assign(design="primary", **before)]
         compared = stats.compare(pd.concat(sides, ignore_index=True), "changed", "primary")
         both = part[part["verdict"].notna() & part["verdict_primary"].notna()]
         flips = both["verdict"] != both["verdict_primary"]

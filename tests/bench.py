@@ -15,10 +15,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from lib.conditions import CONDITIONS, apply, find
+from lib.judges import load_judge
+from lib.labels import build_rows
 from lib.parsing import parse_reply
 from lib.plan import Plan, judged_chunks
+from lib.sources import DATASETS, load_questions
 from lib.stats import cluster_bootstrap, question_wins
 from lib.store import Store
+from lib.texts import content_words
 from tests import bench_hosted
 from tests.loopback import completion
 
@@ -104,6 +109,28 @@ def statistics() -> None:
     line("question_wins, 100,000 rows", f"{time.perf_counter() - started:.2f} s")
 
 
+def conditions() -> None:
+    """Every condition over the sample's rows, copied to 100,000 with ids of their own."""
+    sample = build_rows(pd.concat([load_questions(name) for name in DATASETS], ignore_index=True))
+    copies = [sample.assign(question_id=sample["question_id"] + f"-{n}") for n in range(-(-100_000 // len(sample)))]
+    many = pd.concat(copies, ignore_index=True)[:100_000]
+    many["row_id"] = many["dataset"] + "/" + many["question_id"] + "/" + many["kind"]
+    started = time.perf_counter()
+    for reference, candidate in zip(many["reference"], many["candidate"], strict=True):
+        content_words(reference), content_words(candidate)
+    yardstick, seconds = time.perf_counter() - started, {}
+    for name in CONDITIONS:
+        started = time.perf_counter()
+        apply(find(name), many, ("C.v1",), load_judge("smollm2"), 0)
+        seconds[name] = time.perf_counter() - started
+    slowest = max(seconds, key=seconds.get)
+    all_of_them = {f"the slowest ({slowest})": seconds[slowest], f"all {len(seconds)}": sum(seconds.values())}
+    for what, each in all_of_them.items():
+        line(
+            f"conditions, 100,000 rows: {what}", f"{each:.1f} s", f"{each / yardstick:.1f} x the words of both texts"
+        )
+
+
 _LEXICAL = """
 import asyncio, sys, time
 from lib.judges import load_judge
@@ -149,6 +176,7 @@ def main() -> None:
         bench_hosted.killed(Path(name), rows, line)
         parser()
         statistics()
+        conditions()
         lexical(Path(name))
     line("peak memory of this process", f"{bench_hosted.peak_mb():.0f} MB")
 

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
+import yaml
 
 from lib import attempts
 from lib.budget import Budget, check_budget
+from lib.conditions import apply, find
 from lib.cost import estimate, used
+from lib.estimate import estimate_groups, estimate_sweep, groups_markdown, summary
 from lib.expected import Expected
 from lib.hints import hint_table
 from lib.judges import Judge, load_judges
@@ -137,6 +140,68 @@ def test_a_cap_bounds_the_estimate_and_thinking_adds_to_it(rows, store):
         for judge in (JUDGE, replace(JUDGE, thinking_tokens=1000), replace(JUDGE, send={"max_tokens": 10}))
     ]
     assert out[1] > out[0] + 4000 and out[2] == 40
+
+
+def test_replies_under_another_cap_say_nothing_and_bound_only_their_own(rows, store):
+    frame = many(rows, 5)
+    plan = Plan(frame, ("C.v1",), JUDGE)
+    go(replace(plan, judge=JUDGE.with_cap(128)), store, Priced(tokens_out=128))
+    assert estimate(plan, store)["basis"].tolist() == ["characters"]
+    go(replace(plan, rows=frame[:10]), store, Priced(tokens_out=333))
+    assert estimate(plan, store)["basis"].tolist() == ["10 stored calls of C.v1"]
+    # A condition's cap is in the call, not in the entry that the estimate is made for.
+    capped = apply(find("cap-256"), frame, ("C.v1",), JUDGE, 0).plan
+    line = estimate(capped, store).iloc[0]
+    assert line["tokens_out"] == line["tokens_out_high"] == 256 * 20
+    guessed = estimate(capped, Store(":memory:", recorded=())).iloc[0]
+    assert guessed["tokens_out_high"] <= 256 * 20
+
+
+def test_the_cap_that_a_provider_requires_is_no_bound_of_the_estimate(rows, store):
+    usages = []
+    for cap in (16000, 64000):
+        judge = Judge("j", "anthropic", "m", open_cap=cap, price=PRICE)
+        usages.append(Expected(judge, store).usage(next(iter(Plan(rows, ("C.v1",), judge)))))
+    assert usages[0] == usages[1] and usages[0].most_out < 16000
+
+
+def test_a_call_that_several_points_of_a_sweep_share_is_counted_at_the_first(tmp_path, store):
+    fixed = {
+        "source": "sample",
+        "n_questions": 2,
+        "datasets": ["asqa"],
+        "designs": ["C.v1", "H.v1"],
+        "judge": "gpt-4.1",
+    }
+    grid = tmp_path / "g.yaml"
+    names = ["primary", "schema", "repeat", "reference-first", "format"]
+    grid.write_text(yaml.safe_dump({"notebook": "20-judge", "fixed": fixed, "grid": {"condition": names}}))
+    table = estimate_sweep(grid, store)
+    assert table.groupby("condition", sort=False)["calls"].sum().to_dict() == {
+        "primary": 8,
+        "schema": 4,
+        "repeat": 16,
+        "reference-first": 8,
+        "format": 16,
+    }
+    text = summary(table)
+    assert "| gpt-4.1 | repeat          | 16" in text and "52" in text.splitlines()[-1]
+
+
+def test_a_condition_that_says_nothing_about_a_dataset_costs_nothing_there(tmp_path, store):
+    fixed = {"source": "sample", "n_questions": 2, "judge": "gpt-4.1", "condition": "reference-first"}
+    grid = tmp_path / "g.yaml"
+    grid.write_text(yaml.safe_dump({"notebook": "20-judge", "fixed": fixed, "grid": {"designs": [["C.v1"]]}}))
+    assert estimate_sweep(grid, store)["dataset"].tolist() == ["asqa"]
+
+
+def test_groups_of_conditions_are_estimated_before_anything_is_stored(rows):
+    table = estimate_groups(rows, ("C.v1",), ["gpt-4.1", "opus"], 0)
+    shown = groups_markdown(table)
+    assert shown.splitlines()[0].split() == ["|", "group", "|", "gpt-4.1", "|", "opus", "|"]
+    line = next(line for line in shown.splitlines() if line.startswith("| all "))
+    assert f"{table.loc[table['judge'] == 'opus', 'calls'].sum()} calls, $" in line
+    assert table.loc[(table["judge"] == "opus") & (table["group"] == "format"), "calls"].sum() == 4
 
 
 def test_the_time_of_an_estimate_keeps_to_the_limits_of_the_entry(rows, store):

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from lib import params, paths, sweeps
+from lib.conditions import GROUPS
 from lib.params import assigned_names, freeze, run_name
 from lib.sweeps import (
     check_parameters,
@@ -250,6 +251,33 @@ def test_the_studys_sweep_is_four_judges_in_four_designs_and_sonnet_in_two():
     assert {run.values["n_questions"] for run in runs} == {200}
     rows = {name: runs[0].values[name] for name in ("source", "files", "n_questions", "seed")}
     assert params.read_parameters(paths.PARAMS / "paper.yaml") == rows
+
+
+def test_an_unknown_condition_stops_a_sweep_before_anything_runs(tmp_path):
+    grid = {"notebook": "20-judge", "grid": {"judge": ["lexical"], "condition": ["swap", "cap+swop"]}}
+    with pytest.raises(ValueError, match="there is no condition 'swop'"):
+        read_grid(write(tmp_path / "g.yaml", grid))
+
+
+def test_the_studys_diagnostics_are_every_group_of_conditions_and_sonnet_in_two_designs():
+    runs = read_grid(paths.PARAMS / "sweeps" / "diagnostics.yaml")
+    assert {run.values["condition"] for run in runs} == set(GROUPS) and {
+        run.values["n_questions"] for run in runs
+    } == {25}
+    designs = {tuple(run.values["designs"]) for run in runs if run.values["judge"] == "sonnet-4.6"}
+    assert designs == {("C.v1", "H.v1")} and len(runs) == 3 * (11 + 9) + 11
+
+
+def test_a_sweep_runs_again_when_a_condition_was_changed(small, tmp_path, monkeypatch):
+    grid = write(tmp_path / "g.yaml", {"notebook": "90-small", "grid": {"n": [1]}})
+    assert [line["status"] for line in sweep(grid)] == ["done"]
+    code = tmp_path / "lib"
+    code.mkdir()
+    for name in ("conditions", "changes", "donors", "texts"):
+        text = (paths.ROOT / "lib" / f"{name}.py").read_text(encoding="utf-8")
+        (code / f"{name}.py").write_text(text + "# changed\n" * (name == "changes"), encoding="utf-8")
+    monkeypatch.setattr(paths, "ROOT", tmp_path)
+    assert [line["status"] for line in sweep(grid)] == ["done"]
 
 
 def test_a_name_that_stands_twice_in_a_file_is_an_error(tmp_path):

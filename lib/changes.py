@@ -179,7 +179,9 @@ def detail_changed(row: Row) -> dict:
     elif named := names(row.candidate):
         old = row.choose(named)
         known = content_words(row.reference)
-        foreign = [name for name in names(row.donor()) if not content_words(name) & known]
+        foreign = [
+            name for name in names(row.donor()) if name.upper() != name.lower() and not content_words(name) & known
+        ]
         if not foreign:
             raise CannotApply("the candidate has no number, and the other question's reference no name to put in")
         new = row.choose(foreign)

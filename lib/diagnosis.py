@@ -56,7 +56,7 @@ def _row(each: Slice, condition: str) -> str:
     )
     start = min(len(before[name]), len(after[name])) if start is None else start
     texts = [_window(text, start) or "(empty)" for text in (before[name], after[name])]
-    return f"The {name} of `{after['row_id']}`, before and after:\n\n{_block(texts[0])}\n\n{_block(texts[1])}"
+    return f"The {name} of `{after['row_id']}` before:\n\n{_block(texts[0])}\n\nand after:\n\n{_block(texts[1])}"
 
 
 def _window(text: str, start: int) -> str:
@@ -71,7 +71,7 @@ def _block(text: str) -> str:
         for line in text.split("\n")
         for wrapped in textwrap.wrap(line, 100, replace_whitespace=False, drop_whitespace=False) or [""]
     ]
-    return "````text\n" + "\n".join(lines) + "\n````"
+    return "````\n" + "\n".join(lines) + "\n````"
 
 
 def _settings(each: Slice, condition: str) -> str:
@@ -123,9 +123,10 @@ def directed_cell(line) -> str:
 
 
 def read_cell(line) -> str:
-    """Accuracy with its interval, replies cut at the cap, and how many verdicts were recovered or not read."""
-    text = f"{percent(line.accuracy)} {_interval(line.low, line.high, line.note)}, {line.cut} cut"
-    return f"{text}, {line.recovered} recovered{_unjudged(line.unjudged)}"
+    """Accuracy with its interval; replies cut at the cap and verdicts recovered or not read, where there are some."""
+    text = f"{percent(line.accuracy)} {_interval(line.low, line.high, line.note)}"
+    counts = [f", {getattr(line, name)} {name}" for name in ("cut", "recovered") if getattr(line, name)]
+    return text + "".join(counts) + _unjudged(line.unjudged)
 
 
 def _interval(low: float, high: float, kind: str) -> str:

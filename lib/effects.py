@@ -144,8 +144,8 @@ def directed(paired: pd.DataFrame, can: pd.Series, hit: pd.Series, against: pd.S
 
     `can`, `hit`, `against` say for each line of `pairs` whether it can move that way, did, or moved the other way.
     Columns: judge, condition, prompt, n_questions, n_rows, `unjudged` (on either side), `eligible`, `hits`, their
-    rate with low, high, interval (see `share`), `against`, and p_value of the exact sign test over questions:
-    those that moved that way on balance, against those that moved the other way.
+    rate with low, high, interval (see `share`), `against`, p_value of the exact sign test over questions: those that
+    moved that way on balance, against those that moved the other way; and `smallest` as in `effects`.
     """
     lines = []
     for key, part in paired.groupby(["judge", "condition", "prompt"], sort=False):
@@ -153,19 +153,19 @@ def directed(paired: pd.DataFrame, can: pd.Series, hit: pd.Series, against: pd.S
         eligible = part[judged & can[part.index]]
         net = (hit[part.index] & judged).astype(int) - (against[part.index] & judged).astype(int)
         by_question = net.groupby([part[name] for name in _QUESTION]).sum()
+        n, gone, back = len(by_question), int((by_question > 0).sum()), int((by_question < 0).sum())
         lines.append(
             {
                 **dict(zip(("judge", "condition", "prompt"), key, strict=True)),
-                "n_questions": len(by_question),
+                "n_questions": n,
                 "n_rows": len(part),
                 "unjudged": int((~judged).sum()),
                 "eligible": len(eligible),
                 "hits": int(hit[eligible.index].sum()),
                 **share(hit[eligible.index], eligible),
                 "against": int((against[part.index] & judged).sum()),
-                "p_value": sign_test(int((by_question > 0).sum()), int((by_question < 0).sum())).p_value
-                if judged.any()
-                else math.nan,
+                "p_value": sign_test(gone, back).p_value if judged.any() else math.nan,
+                "smallest": smallest_difference(n, min(gone, back) / n),
             }
         )
     return pd.DataFrame(lines) if lines else pd.DataFrame(columns=["judge", "condition", "prompt"])

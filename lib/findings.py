@@ -148,12 +148,7 @@ def tells(table: pd.DataFrame) -> str:
 
 
 def _cannot(part: pd.DataFrame) -> str:
-    named = ", ".join(part["prompt"])
-    n, least = part["n_questions"].iloc[0], part["smallest"]
-    if least.isna().any():
-        return f"cannot tell for {named}: no net change of {n} questions would be found with power 0.8"
-    found = f"a net change of {_ends(least)} % of them, or more"
-    return f"cannot tell for {named}: {n} questions find {found} (power 0.8)"
+    return f"cannot tell for {', '.join(part['prompt'])}: {_found(part)}"
 
 
 def steady(table: pd.DataFrame) -> str:
@@ -168,8 +163,27 @@ def steady(table: pd.DataFrame) -> str:
         if len(moved):
             most = [f"{x.condition} in {x.prompt} ({x.flips} of {x.n_both})" for x in moved.head(4).itertuples()]
             text += f"; most flips under {', '.join(most)}"
-        lines.append(f"- {judge}: {text}.")
+        lines.append(f"- {judge}: {text}. In accuracy, {_found(part)}.")
     return "\n".join(lines)
+
+
+def swapped(table: pd.DataFrame) -> str:
+    """How many verdicts follow another reference, by judge and dataset. `table` is that of `lib.effects.effects`."""
+    lines = []
+    for (judge, dataset), part in table.groupby(["judge", "dataset"], sort=False):
+        known = part[part["flip_rate"].notna()]
+        rates = [f"{line.prompt} {percent(line.flip_rate)} %" for line in known.itertuples()]
+        flips = f"verdicts that flip: {', '.join(rates)}" if rates else "no verdict was read on both sides"
+        lines.append(f"- {judge}, {dataset}: {flips}. In accuracy, {_found(part)}.")
+    return "\n".join(lines)
+
+
+def _found(part: pd.DataFrame) -> str:
+    n, least = part["n_questions"], part["smallest"]
+    questions = _ends(n / 100, "{:.0f}")
+    if least.isna().any():
+        return f"no net change of {questions} questions would be found with power 0.8"
+    return f"{questions} questions find a net change of {_ends(least)} % of them, or more (power 0.8)"
 
 
 def direction(table: pd.DataFrame, verb: str) -> str:
@@ -186,7 +200,7 @@ def direction(table: pd.DataFrame, verb: str) -> str:
         if others := [name for name in part["prompt"] if name not in set(asked["prompt"])]:
             mine = part[part["prompt"].isin(others)]
             text += f"; {', '.join(others)} is not asked to see it: {mine['hits'].sum()} of {mine['eligible'].sum()}"
-        lines.append(f"- {judge}, {condition}: {text}.")
+        lines.append(f"- {judge}, {condition}: {text}. Of such moves, {_found(part)}.")
     return "\n".join(lines)
 
 
@@ -217,14 +231,10 @@ def noise(table: pd.DataFrame) -> str:
 
 def detectable(table: pd.DataFrame) -> str:
     """What paired comparisons could have found, by judge. `table` is that of `lib.stats.compare_all`."""
-    lines = []
-    for judge, part in table.groupby("judge", sort=False):
-        n = part["n_questions"]
-        other_way = part[["wins_a", "wins_b"]].min(axis=1) / n
-        least = pd.Series([smallest_difference(*pair) for pair in zip(n, other_way, strict=True)])
-        found = f"find a net difference of {_ends(least)} % of them, or more" if least.notna().all() else "find none"
-        lines.append(f"- {judge}: {_ends(n / 100, '{:.0f}')} questions {found} (power 0.8).")
-    return "\n".join(lines)
+    other_way = table[["wins_a", "wins_b"]].min(axis=1) / table["n_questions"]
+    sizes = zip(table["n_questions"], other_way, strict=True)
+    table = table.assign(smallest=[smallest_difference(*each) for each in sizes])
+    return "\n".join(f"- {judge}: {_found(part)}." for judge, part in table.groupby("judge", sort=False))
 
 
 def _ends(shares: pd.Series, form: str = "{:.1f}") -> str:

@@ -233,7 +233,18 @@ def test_an_effect_is_told_only_where_test_and_interval_agree():
 
 def test_no_flip_still_leaves_room():
     table = effects.effects(paired(judged("primary", [S] * 24), judged("candidate-case", [S] * 24)))
-    assert findings.steady(table) == "- j: no flip in 1 of 1 lines, which still leaves room for up to 26.5 %."
+    said = findings.steady(table)
+    assert said.startswith("- j: no flip in 1 of 1 lines, which still leaves room for up to 26.5 %. In accuracy, 12 ")
+    assert said.endswith("12 questions find a net change of 57.8 % of them, or more (power 0.8).")
+
+
+def test_flips_under_another_reference_are_said_by_dataset():
+    frames = [judged("primary", [S] * 4, prompt=prompt) for prompt in ("C.v1", "H.v1")]
+    frames += [judged("reference-swapped", [U, U, U, S]), judged("reference-swapped", [None] * 4, prompt="H.v1")]
+    table = effects.effects(paired(*frames), ("judge", "condition", "dataset", "prompt"))
+    assert findings.swapped(table).startswith(
+        "- j, d: verdicts that flip: C.v1 75.0 %. In accuracy, no net change of 2"
+    )
 
 
 def test_a_prompt_that_is_not_asked_to_see_a_change_is_named_apart():
@@ -243,7 +254,10 @@ def test_a_prompt_that_is_not_asked_to_see_a_change_is_named_apart():
         for prompt, verdicts in (("C.v1", [P] * 6), ("R.v1", [S] * 6))
     ]
     said = findings.direction(effects.moved_down(paired(*frames)), "move down")
-    assert said == "- j, candidate-added: 6 of 6 verdicts move down; R.v1 is not asked to see it: 0 of 6."
+    assert said == (
+        "- j, candidate-added: 6 of 6 verdicts move down; R.v1 is not asked to see it: 0 of 6. Of such moves, no net "
+        "change of 3 questions would be found with power 0.8."
+    )
 
 
 def test_whether_every_version_beats_every_other_one():
@@ -358,7 +372,7 @@ def test_the_example_shows_one_row_before_and_after(out, params):
     run(2, "all")
     found = [read_slice(params, "lexical", 2)]
     shown = diagnosis.example(found, "reference-half")
-    assert shown.count("````text") == 2 and "before and after" in shown
+    assert shown.count("````") == 4 and "before:" in shown and "and after:" in shown
     assert "max_tokens 128" in diagnosis.example(found, "cap-128") and "C.v2" in diagnosis.example(
         found, "prompt-versions"
     )
@@ -385,7 +399,4 @@ def test_differences_that_are_compared_have_what_could_have_been_found():
     frames = [judged("schema-matched", [S] * 40, prompt="S.v1"), judged("schema-matched", [U, S] * 20, prompt="C.v1")]
     table = diagnosis.prompt_pairs(pd.concat(frames), [("S.v1", "C.v1")], ["judge"])
     assert stats.format_p(table["p_value"].iloc[0]) == "1.91e-06" and table["dataset"].tolist() == ["all"]
-    assert (
-        findings.detectable(table)
-        == "- j: 20 questions find a net difference of 36.7 % of them, or more (power 0.8)."
-    )
+    assert findings.detectable(table) == "- j: 20 questions find a net change of 36.7 % of them, or more (power 0.8)."

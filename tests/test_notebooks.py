@@ -175,7 +175,7 @@ def test_a_call_that_fails_stays_unjudged_and_the_judgments_are_still_written(tm
         ]
         done = subprocess.run(arguments, cwd=repository, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
-    judged = pd.concat(pd.read_parquet(path) for path in (repository / "data/judgments").rglob("*.parquet"))
+    judged = pd.concat(pd.read_parquet(path) for path in (repository / "data/judgments").glob("*/*.parquet"))
     assert len(judged) == 16 and judged["reason"].tolist().count("failed") == 1
 
 
@@ -190,6 +190,8 @@ def test_a_call_that_fails_stays_unjudged_and_the_judgments_are_still_written(tm
         (["-y", "files: {asqa: data/none.jsonl}"], "no file 'data/none.jsonl'"),
         (["-y", "datasets: []"], "datasets must name at least one"),
         (["-y", "designs: [C.v9]"], "prompt 'C.v9' has no file"),
+        (["-p", "condition", "cap-64"], "there is no condition 'cap-64'"),
+        (["-p", "condition", "format-json", "-p", "judge", "lexical"], "nothing can be asked under format-json"),
     ],
 )
 def test_a_bad_parameter_ends_with_one_clear_line_and_nothing_half_written(tmp_path, arguments, line):

@@ -7,13 +7,14 @@ is `lib.conditions`.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from lib.donors import digest
 from lib.labels import PARTIAL, SUPPORTED, UNSUPPORTED
-from lib.texts import FUNCTION_WORDS, content_words, ends_sentence, items, names, numbers, parts, sentences
+from lib.texts import FUNCTION_WORDS, all_words, content_words, ends_sentence, items, names, numbers, parts, sentences
 
 Item = TypeVar("Item")
 
@@ -45,7 +46,7 @@ class Row:
         """The other question's reference. Raises CannotApply if none says something else."""
         other = self.others(self.dataset, self.question_id)
         if other is None:
-            raise CannotApply("no other question of the dataset has a reference that says something else")
+            raise CannotApply("no other question's reference that says something else is left for it")
         return other
 
     def supported(self) -> None:
@@ -119,13 +120,15 @@ def whitespace(row: Row) -> dict:
     return {"candidate": "\n" + re.sub(r" +", "  ", row.candidate) + "\n\n"}
 
 
-_NEGATIONS = frozenset("no not nor only".split())
+# Negations, and one that would become another word.
+_KEPT = frozenset("no not nor only does".split())
 
 
 def typo(row: Row) -> dict:
     """The last two letters of a function word swapped, so that no content word is lost."""
     words = [word for word in re.finditer(r"\b[a-z]{3,}\b", row.candidate) if _can_be_misspelt(word[0])]
-    if not words:
+    # In a text of function words alone they are what it says.
+    if not words or not set(all_words(row.candidate)) - FUNCTION_WORDS:
         raise CannotApply("the candidate has no function word that a typo would leave readable")
     word = row.choose(words)
     end = word.end()
@@ -135,7 +138,7 @@ def typo(row: Row) -> dict:
 
 def _can_be_misspelt(word: str) -> bool:
     swapped = word[:-2] + word[-1] + word[-2]
-    return word in FUNCTION_WORDS - _NEGATIONS and swapped not in FUNCTION_WORDS and swapped != word
+    return word in FUNCTION_WORDS - _KEPT and swapped not in FUNCTION_WORDS and swapped != word
 
 
 # The candidate, in ways that should move a verdict down from supported.
@@ -146,6 +149,10 @@ def unsupported_added(row: Row) -> dict:
     known = content_words(row.reference)
     foreign = [part for part in parts(row.donor())[0] if not content_words(part) <= known]
     text = row.candidate.rstrip()
+    if not text or not foreign:
+        raise CannotApply(
+            "the candidate is empty" if not text else "the other question's reference says nothing else"
+        )
     if listed := items(text):
         added = parts(text)[1].join([*listed, row.choose(foreign)])
     else:
@@ -159,15 +166,13 @@ def fact_dropped(row: Row) -> dict:
     found, joined = parts(row.candidate)
     if len(found) < 2:
         raise CannotApply("the candidate is one sentence and no list, so no fact of several can be dropped")
-    rest = [found[:n] + found[n + 1 :] for n in range(len(found))]
-    told = [left for part, left in zip(found, rest, strict=True) if not _said(part, left)]
+    words = [content_words(part) for part in found]
+    said = Counter(word for each in words for word in each)
+    told = [n for n, each in enumerate(words) if any(said[word] == 1 for word in each)]
     if not told:
         raise CannotApply("each part of the candidate is said by the others too")
-    return {"candidate": joined.join(row.choose(told)), "label": PARTIAL}
-
-
-def _said(part: str, others: Sequence[str]) -> bool:
-    return content_words(part) <= set().union(*map(content_words, others))
+    dropped = row.choose(told)
+    return {"candidate": joined.join(part for n, part in enumerate(found) if n != dropped), "label": PARTIAL}
 
 
 def detail_changed(row: Row) -> dict:
@@ -187,8 +192,18 @@ def detail_changed(row: Row) -> dict:
         new = row.choose(foreign)
     else:
         raise CannotApply("the candidate has no number, and no name that could be told from a sentence's first word")
-    changed = re.sub(rf"(?<![\w.,]){re.escape(old)}(?!\w|[.,]\d)", lambda _: new, row.candidate)
+    changed = _replaced(row.candidate, old, new)
     return {"candidate": changed, "label": PARTIAL if len(parts(row.candidate)[0]) > 1 else UNSUPPORTED}
+
+
+def _replaced(text: str, old: str, new: str) -> str:
+    """A number or a name replaced wherever it stands by itself; digits only where `lib.texts.numbers` finds them."""
+    spans = [each.span() for each in numbers(text) if each[0] == old]
+    if not spans:
+        return re.sub(rf"(?<![\w.,]){re.escape(old)}(?!\w)", lambda _: new, text)
+    for begin, end in reversed(spans):
+        text = text[:begin] + new + text[end:]
+    return text
 
 
 def _other_number(number: str, known: set[str], row: Row) -> str:

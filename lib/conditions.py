@@ -16,6 +16,7 @@ from lib.changes import CannotApply, Row
 from lib.donors import Others
 from lib.judges import Judge
 from lib.plan import PRIMARY_RUN, Plan, Setting
+from lib.prompts import load_prompt
 
 _FIELDS = ("reference", "candidate", "label")
 
@@ -177,7 +178,7 @@ def apply(
     others = Others(rows, seed)
     for condition in conditions:
         try:
-            asked = condition.settings(judge) if condition.settings else judge
+            asked = _asked(condition, judge, rows, prompts) if condition.settings else judge
         except CannotApply as reason:
             skipped += [(row.row_id, row.dataset, condition.name, str(reason)) for row in rows.itertuples()]
             continue
@@ -193,6 +194,16 @@ def apply(
             f"nothing can be asked under {names} by judge {judge.name} ({said}); choose other rows or judge"
         )
     return Applied(Plan(pd.concat(parts, ignore_index=True), tuple(prompts), judge, settings), table)
+
+
+def _asked(condition: Condition, judge: Judge, rows: pd.DataFrame, prompts: Sequence[str]) -> Judge:
+    asked = condition.settings(judge)
+    if len(rows):
+        # A call compared with itself would count as a verdict that holds.
+        call = (load_prompt((condition.prompts or tuple(prompts))[0]), rows.iloc[0])
+        if asked.request(*call) == judge.request(*call):
+            raise CannotApply(f"{judge.name} is asked like this in the primary run too")
+    return asked
 
 
 def _changed(condition: Condition, rows: pd.DataFrame, others: Others, seed: int) -> tuple[pd.DataFrame, list]:

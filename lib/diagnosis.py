@@ -94,18 +94,26 @@ def by_design(table: pd.DataFrame, cell, index: Sequence[str] = ("judge", "condi
     """
     if table.empty:
         return NOTHING_YET
+    index = list(index)
     texts = table.assign(text=[cell(line) for line in table.itertuples()])
-    keys = [*index, "n_questions", "n_rows"]
-    wide = texts.pivot(index=keys, columns="prompt", values="text")
-    order = list(texts[keys].drop_duplicates().itertuples(index=False, name=None))
-    wide = wide.loc[order, list(dict.fromkeys(texts["prompt"]))].fillna("n/a").reset_index()
+    wide = texts.pivot(index=index, columns="prompt", values="text")
+    order = pd.MultiIndex.from_frame(texts[index].drop_duplicates())
+    # A prompt that lacks a dataset has fewer rows than the others.
+    sizes = texts.groupby(index, sort=False)[["n_questions", "n_rows"]].agg(_span)
+    wide = sizes.join(wide[list(dict.fromkeys(texts["prompt"]))]).loc[order].fillna("n/a").reset_index()
     return markdown(wide.rename(columns={"n_questions": "questions", "n_rows": "rows"}))
+
+
+def _span(counts: pd.Series) -> str:
+    return " to ".join(map(str, sorted({counts.min(), counts.max()})))
 
 
 def effect_cell(line) -> str:
     """Accuracy, its difference from the primary run in points with the interval, and the exact p."""
     text = f"{percent(line.accuracy)} ({points(line.difference)} {_interval(line.low, line.high, line.note)}"
-    return f"{text}, p {stats.format_p(line.p_value)}){_unjudged(line.unjudged)}"
+    before = f" ({line.unjudged_primary} in the primary run)" if line.unjudged_primary else ""
+    unjudged = f", {line.unjudged} unjudged{before}" if line.unjudged or before else ""
+    return f"{text}, p {stats.format_p(line.p_value)}){unjudged}"
 
 
 def flip_cell(line) -> str:

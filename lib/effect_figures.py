@@ -20,25 +20,22 @@ def effects(table: pd.DataFrame) -> Figure:
 
     `table` is that of `lib.diagnosis.overview`. Hollow marks have intervals that include 0.
     """
-    judges, shown = list(dict.fromkeys(table["judge"])), list(dict.fromkeys(table["shown"]))
-    designs = [design for design in DESIGNS if design in set(table["prompt"].str[0])]
+    judges, shown, bases = (list(dict.fromkeys(table[name])) for name in ("judge", "shown", "base"))
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, 0.27 * len(shown) + 1.2))
         axes = figure.subplots(1, len(judges), sharey=True, squeeze=False)[0]
         for axis, judge in zip(axes, judges, strict=True):
-            for number, design in enumerate(designs):
-                mine = table[(table["judge"] == judge) & (table["prompt"].str[0] == design)]
-                step = 0.7 * ((number + 0.5) / len(designs) - 0.5)
+            for number, base in enumerate(bases):
+                mine = table[(table["judge"] == judge) & (table["base"] == base)]
+                step = 0.7 * ((number + 0.5) / len(bases) - 0.5)
                 places = [shown.index(name) + step for name in mine["shown"]]
                 errors = [mine["difference"] - mine["low"], mine["high"] - mine["difference"]]
-                color = COLORS[DESIGNS.index(design)]
+                color, marker = _look(base, bases)
                 axis.errorbar(mine["difference"], places, xerr=errors, fmt="none", ecolor=color, elinewidth=0.9)
                 sure = ((mine["low"] > 0) | (mine["high"] < 0)).to_numpy()
-                marks = {"s": 13, "marker": MARKERS[DESIGNS.index(design)], "linewidths": 0.8, "zorder": 3}
                 fills = [color if each else "white" for each in sure]
-                axis.scatter(
-                    mine["difference"], places, c=fills, edgecolors=[color] * len(mine), label=design, **marks
-                )
+                marks = {"s": 13, "marker": marker, "linewidths": 0.8, "zorder": 3, "edgecolors": [color] * len(mine)}
+                axis.scatter(mine["difference"], places, c=fills, **marks)
             axis.axvline(0, color="0.3", lw=0.8)
             axis.set(title=judge, xlabel="accuracy minus primary, points")
             axis.xaxis.set_major_formatter(lambda value, _: f"{100 * value:+.0f}" if value else "0")
@@ -47,12 +44,21 @@ def effects(table: pd.DataFrame) -> Figure:
             axis.grid(axis="y", visible=False)
             axis.set_yticks(range(len(shown)), shown)
             axis.set_ylim(len(shown) - 0.5, -0.5)
+        looks = [dict(zip(("color", "marker"), _look(base, bases), strict=True)) for base in bases]
         handles = [
-            mpl.lines.Line2D([], [], ls="", marker=MARKERS[n], color=COLORS[n], markersize=4, label=DESIGNS[n])
-            for n in (DESIGNS.index(design) for design in designs)
+            mpl.lines.Line2D([], [], ls="", markersize=4, label=base, **look)
+            for base, look in zip(bases, looks, strict=True)
         ]
-        figure.legend(handles=handles, loc="outside lower center", ncols=len(designs), title="design")
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(bases), title="prompt")
     return figure
+
+
+def _look(base: str, bases: list[str]) -> tuple:
+    """A prompt's colour and mark: those of its design, and others where a design comes twice."""
+    own = DESIGNS.index(base[0])
+    twice = [each for each in bases if each[0] == base[0]].index(base)
+    place = own if not twice else len(DESIGNS) + own + twice - 1
+    return COLORS[place % len(COLORS)], MARKERS[place % len(MARKERS)]
 
 
 def caps(table: pd.DataFrame) -> Figure:
@@ -89,20 +95,19 @@ def caps(table: pd.DataFrame) -> Figure:
 
 
 def flips(table: pd.DataFrame) -> Figure:
-    """Flips in percent of the rows judged on both sides, by condition and design, one panel a judge.
+    """Flips in percent of the rows judged on both sides, by condition and prompt, one panel a judge.
 
-    `table` is that of `lib.diagnosis.overview`. Cells that were not asked are grey.
+    `table` is that of `lib.diagnosis.overview`; a prompt that is compared with another stands in its column. Cells
+    that were not asked are grey.
     """
-    table = table.assign(design=table["prompt"].str[0])
-    judges, shown = (list(dict.fromkeys(table[name])) for name in ("judge", "shown"))
-    designs = [design for design in DESIGNS if design in set(table["design"])]
+    judges, shown, bases = (list(dict.fromkeys(table[name])) for name in ("judge", "shown", "base"))
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(WIDTH, 0.24 * len(shown) + 1.0))
         axes = figure.subplots(1, len(judges), sharey=True, squeeze=False)[0]
         for axis, judge in zip(axes, judges, strict=True):
-            wide = table[table["judge"] == judge].pivot(index="shown", columns="design", values="flip_rate")
+            wide = table[table["judge"] == judge].pivot(index="shown", columns="base", values="flip_rate")
             look = {"cmap": "Blues", "vmin": 0, "vmax": 100, "cbar": False, "linewidths": 0.5}
-            rates = 100 * wide.reindex(index=shown, columns=designs)
+            rates = 100 * wide.reindex(index=shown, columns=bases)
             sns.heatmap(rates, ax=axis, annot=True, fmt=".0f", annot_kws={"fontsize": 7}, **look)
             axis.set(title=judge, xlabel="", ylabel="", facecolor="0.93")
             axis.grid(visible=False)

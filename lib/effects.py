@@ -47,8 +47,8 @@ def pairs(judged: pd.DataFrame) -> pd.DataFrame:
     other = other.assign(base=base, group=other["condition"].map(lambda name: CONDITIONS[name].group))
     other = other[~versions | (other["prompt"] != other["base"])]
     primary = judged[(judged["condition"] == PRIMARY_RUN) & (judged["repeat"] == 0)]
-    primary = primary[["judge", "prompt", "row_id", *_SIDE]].rename(columns={"prompt": "base"})
-    keys = ["judge", "base", "row_id"]
+    keys = ["judge", "base", *_QUESTION, "row_id"]
+    primary = primary.rename(columns={"prompt": "base"})[[*keys, *_SIDE]]
     return other[columns].merge(primary, on=keys, suffixes=("", "_primary"), validate="many_to_one")
 
 
@@ -145,7 +145,8 @@ def directed(paired: pd.DataFrame, can: pd.Series, hit: pd.Series, against: pd.S
     `can`, `hit`, `against` say for each line of `pairs` whether it can move that way, did, or moved the other way.
     Columns: judge, condition, prompt, n_questions, n_rows, `unjudged` (on either side), `eligible`, `hits`, their
     rate with low, high, interval (see `share`), `against`, p_value of the exact sign test over questions: those that
-    moved that way on balance, against those that moved the other way; and `smallest` as in `effects`.
+    moved that way on balance, against those that moved the other way; `n_able`: questions with an eligible row, and
+    `smallest` as in `effects`, of these.
     """
     lines = []
     for key, part in paired.groupby(["judge", "condition", "prompt"], sort=False):
@@ -153,11 +154,13 @@ def directed(paired: pd.DataFrame, can: pd.Series, hit: pd.Series, against: pd.S
         eligible = part[judged & can[part.index]]
         net = (hit[part.index] & judged).astype(int) - (against[part.index] & judged).astype(int)
         by_question = net.groupby([part[name] for name in _QUESTION]).sum()
-        n, gone, back = len(by_question), int((by_question > 0).sum()), int((by_question < 0).sum())
+        gone, back = int((by_question > 0).sum()), int((by_question < 0).sum())
+        # Only a question with a row that can move that way can show that it does.
+        n = len(eligible.drop_duplicates(_QUESTION))
         lines.append(
             {
                 **dict(zip(("judge", "condition", "prompt"), key, strict=True)),
-                "n_questions": n,
+                "n_questions": len(by_question),
                 "n_rows": len(part),
                 "unjudged": int((~judged).sum()),
                 "eligible": len(eligible),
@@ -165,7 +168,8 @@ def directed(paired: pd.DataFrame, can: pd.Series, hit: pd.Series, against: pd.S
                 **share(hit[eligible.index], eligible),
                 "against": int((against[part.index] & judged).sum()),
                 "p_value": sign_test(gone, back).p_value if judged.any() else math.nan,
-                "smallest": smallest_difference(n, min(gone, back) / n),
+                "n_able": n,
+                "smallest": smallest_difference(n, min(gone, back, n) / n) if n else math.nan,
             }
         )
     return pd.DataFrame(lines) if lines else pd.DataFrame(columns=["judge", "condition", "prompt"])

@@ -65,8 +65,9 @@ def estimate_groups(rows: pd.DataFrame, prompts: Sequence[str], judges: Sequence
         judge, seen = load_judge(name), set()
         expected = Expected(judge, empty)
         for group in GROUPS:
-            plan = apply(find(group), rows, prompts, judge, seed).plan
-            parts.append(estimate(plan, empty, expected, seen).assign(judge=name, group=group))
+            with suppress(NothingToAsk):
+                plan = apply(find(group), rows, prompts, judge, seed).plan
+                parts.append(estimate(plan, empty, expected, seen).assign(judge=name, group=group))
     return pd.concat(parts, ignore_index=True)
 
 

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import platform
+import shlex
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
@@ -87,7 +88,7 @@ def command(p, judge: str, cells: Sequence[tuple[str, str, str]]) -> str:
     if conditions != ["primary"]:
         values["condition"] = "+".join(conditions)
     text = yaml.safe_dump(values, default_flow_style=True, width=10_000, sort_keys=False).strip()
-    return f".venv/bin/papermill notebooks/20-judge.ipynb out.ipynb -y '{text}'"
+    return f".venv/bin/papermill notebooks/20-judge.ipynb out.ipynb -y {shlex.quote(text)}"
 
 
 def write_rows(run: str, rows: pd.DataFrame) -> list[Path]:

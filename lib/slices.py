@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from types import SimpleNamespace
 
 import pandas as pd
 
-from lib.conditions import CONDITIONS, Applied, apply, find, reasons
+from lib.conditions import ALL, CONDITIONS, Applied, apply, find, reasons
 from lib.judges import load_judge
 from lib.params import run_name
 from lib.plan import PRIMARY_RUN
@@ -37,54 +38,79 @@ class Slice:
     notes: list[str]
 
 
-def read_slice(p, judge: str, n_questions: int, conditions: str = "all") -> Slice:
+def read_slices(p) -> list[Slice]:
+    """The diagnostics of every judge that `p.slices` names, with its number of questions a dataset.
+
+    Raises ValueError for no judge, one without an entry, and a slice that is no number.
+    """
+    if not p.slices:
+        raise ValueError("slices must name at least one judge, with its questions a dataset: {lexical: 20}")
+    return [read_slice(p, judge, n) for judge, n in p.slices.items()]
+
+
+def read_slice(p, judge: str, n_questions: int) -> Slice:
     """The diagnostics of `judge` on `n_questions` questions a dataset.
 
     `p` has source, files, datasets, seed and designs. Prompts are those of `designs` with a primary run on the
-    slice. Raises ValueError for a judge without an entry and a slice that is no number.
+    slice. Raises ValueError as `read_slices`.
     """
     if not isinstance(n_questions, int) or isinstance(n_questions, bool):
         raise ValueError(f"slices: {judge} must have a number of questions a dataset, not {n_questions!r}")
     q = SimpleNamespace(**{**vars(p), "n_questions": n_questions})
     run, entry = run_name(q), load_judge(judge)
     rows = read_rows(run, p.datasets)
+    known = set(rows["dataset"]) if len(rows) else set()
     cells = [(PRIMARY_RUN, dataset, prompt) for dataset in p.datasets for prompt in p.designs]
-    there = [cell for cell in cells if cell_path(run, judge, *cell).exists() and len(rows)]
+    there = [cell for cell in cells if cell[1] in known and cell_path(run, judge, *cell).exists()]
     prompts = [prompt for prompt in p.designs if any(cell[2] == prompt for cell in there)]
     notes = _absent(q, judge, [cell for cell in cells if cell not in there], "not asked")
     if not prompts:
         return Slice(judge, run, rows, None, pd.DataFrame(), notes)
-    applied = apply(find(conditions), rows, prompts, entry, p.seed)
-    expected: dict[tuple[str, str, str], list[str]] = {}
-    named, datasets = (applied.plan.rows[name].tolist() for name in ("condition", "dataset"))
-    for call in applied.plan:
-        expected.setdefault((named[call.row], datasets[call.row], call.prompt_id), []).append(call.key)
+    applied = apply(find(ALL), rows, prompts, entry, p.seed)
     found, absent, stale = [], [], []
-    for cell, keys in expected.items():
+    for cell, expected in _expected(applied).items():
         path = cell_path(run, judge, *cell)
-        if not path.exists():
+        judged = pd.read_parquet(path) if path.exists() else None
+        if judged is None:
             absent.append(cell)
-            continue
-        judged = pd.read_parquet(path)
-        (found if judged["key"].tolist() == keys else stale).append(
-            judged if judged["key"].tolist() == keys else cell
-        )
+        elif list(zip(judged["key"], judged["label"], strict=True)) == expected:
+            found.append(judged)
+        else:
+            stale.append(cell)
     absent = [cell for cell in absent if cell not in cells]
-    notes += _absent(q, judge, absent, "not asked") + _absent(q, judge, stale, "made from other texts or settings")
+    notes += _absent(q, judge, absent, "not asked")
+    notes += _absent(q, judge, stale, "made from other texts, labels or settings")
     return Slice(judge, run, rows, applied, pd.concat(found, ignore_index=True) if found else pd.DataFrame(), notes)
 
 
+def _expected(applied: Applied) -> dict[tuple[str, str, str], list[tuple[str, str]]]:
+    """The key and the label of every judgment that there should be, by condition, dataset and prompt."""
+    found: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
+    conditions, datasets, labels = (applied.plan.rows[name].tolist() for name in ("condition", "dataset", "label"))
+    for call in applied.plan:
+        cell = (conditions[call.row], datasets[call.row], call.prompt_id)
+        found.setdefault(cell, []).append((call.key, labels[call.row]))
+    return found
+
+
 def _absent(q, judge: str, cells: Sequence[tuple[str, str, str]], why: str) -> list[str]:
-    if not cells:
-        return []
-    names = ", ".join(dict.fromkeys(condition for condition, _, _ in cells))
-    # A condition with prompts of its own brings them along: they are no designs of the run.
-    asked = [
-        (condition, dataset, prompt)
-        for condition, dataset, own in cells
-        for prompt in ([own] if not CONDITIONS[condition].prompts else q.designs)
-    ]
-    return [f"{judge}, {len(cells)} cells {why} ({names}): {command(q, judge, asked)}"]
+    """One note, with one command, for all cells that are missing in the same datasets and prompts."""
+    needs: dict[str, dict[str, list[str]]] = {}
+    for condition, dataset, prompt in cells:
+        needs.setdefault(condition, {}).setdefault(dataset, []).append(prompt)
+    asked: dict[tuple, list[str]] = {}
+    for condition, by_dataset in needs.items():
+        for prompts in dict.fromkeys(map(tuple, by_dataset.values())):
+            datasets = tuple(name for name, missing in by_dataset.items() if tuple(missing) == prompts)
+            # A condition with prompts of its own brings them along: they are no designs of the run.
+            own = (q.designs[0],) if CONDITIONS[condition].prompts else prompts
+            asked.setdefault((datasets, own, len(prompts)), []).append(condition)
+    notes = []
+    for (datasets, prompts, count), conditions in asked.items():
+        run = [(condition, *cell) for condition in conditions for cell in product(datasets, prompts)]
+        number = len(conditions) * len(datasets) * count
+        notes.append(f"{judge}, {number} cells {why} ({', '.join(conditions)}): {command(q, judge, run)}")
+    return notes
 
 
 def folder(slices: Sequence[Slice], p) -> str:
@@ -96,8 +122,22 @@ def folder(slices: Sequence[Slice], p) -> str:
 def skipped_table(slices: Sequence[Slice]) -> pd.DataFrame:
     """What conditions say nothing about: condition, dataset, reason, and `rows` for each judge."""
     parts = [reasons(each.applied.skipped).assign(judge=each.judge) for each in slices if each.applied]
-    table = pd.concat(parts, ignore_index=True)
     keys = ["condition", "dataset", "reason"]
+    if not parts:
+        return pd.DataFrame(columns=keys)
+    table = pd.concat(parts, ignore_index=True)
     wide = table.pivot(index=keys, columns="judge", values="rows").fillna(0).astype(int)
     order = table[keys].drop_duplicates().sort_values("condition", key=lambda names: names.map(_PLACE), kind="stable")
     return wide.loc[list(order.itertuples(index=False, name=None))].reset_index()
+
+
+def own_references(slices: Sequence[Slice]) -> int:
+    """How many rows got a reference of their own question for another's: none should."""
+    count = 0
+    for each in slices:
+        if each.applied:
+            own = each.rows.groupby(["dataset", "question_id"])["reference"].agg(set)
+            swapped = each.applied.plan.rows.query("condition == 'reference-swapped'")
+            keys = zip(swapped["dataset"], swapped["question_id"], swapped["reference"], strict=True)
+            count += sum(reference in own[dataset, question] for dataset, question, reference in keys)
+    return count

@@ -20,6 +20,7 @@ _SUFFIXES = ("Jr.", "Sr.", "Inc.", "Ltd.", "LLC", "D.C.", "M.D.", "Ph.D.")
 _MOST_WORDS, _MEAN_WORDS, _MEAN_OF_TWO = 12, 6, 4.5
 
 _WORD = re.compile(r"\w+")
+_BULLET = re.compile(r"^[-*•]\s+")
 _ITEM_START = re.compile(r"[\"'“‘(]*(?:[^\W_])")
 _END_MARK = re.compile(r"[.!?…][\"'”’)\]]*$")
 
@@ -36,24 +37,42 @@ def content_words(text: str) -> set[str]:
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text, stripped. A line end ends one too."""
+    """The sentences of a text, stripped. An empty line ends one too, and so does each line of a list of lines."""
+    listed = _lines(text)
+    blocks = listed or [
+        " ".join(block.split("\n")) for block in re.split(r"\n[^\S\n]*\n", "\n".join(text.splitlines()))
+    ]
+    return [each.strip() for block in blocks for each in _segments(block) if each.strip()]
+
+
+def _segments(text: str) -> list[str]:
     # Imported here: only the conditions of `lib.conditions` take texts apart.
     from sentencex import segment
 
-    return [each.strip() for line in text.splitlines() for each in segment("en", line) if each.strip()]
+    # Other blanks than the plain one can make the segmenter panic.
+    plain = re.sub(r"[^\S\n]", " ", text)
+    try:
+        return segment("en", plain)
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        return [plain]
 
 
 def items(text: str) -> list[str]:
-    """The items of a list, [] for prose: its lines if it has several, else what stands between commas.
+    """The items of a list, [] for prose: its lines, else what stands between commas.
+
+    Lines are a list if there are several and each begins as an item does: lines of wrapped prose do not.
 
     A comma list has no end mark, and its items are short and begin with a capital letter or a digit: a piece that
     begins otherwise belongs to the item before it ("The Lion, the Witch and the Wardrobe"), as "Jr." and its like
     do. One that begins with "and" or "or" makes a sentence of it, and so does a first piece "Yes" or "No". A title
     with a comma before a capital letter is taken for two items.
     """
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    if len(lines) > 1:
-        return lines
+    if listed := _lines(text):
+        return listed
+    if len(text.strip().splitlines()) > 1:
+        return []
     found: list[str] = []
     pieces = text.strip().split(", ")
     if pieces[0].casefold() in ("yes", "no") or any(each.startswith(("and ", "or ")) for each in pieces):
@@ -77,6 +96,12 @@ def ends_sentence(text: str) -> bool:
     return _END_MARK.search(text.rstrip()) is not None
 
 
+def _lines(text: str) -> list[str]:
+    """The lines of a list of lines, [] for anything else."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines if len(lines) > 1 and all(_begins_item(_BULLET.sub("", line)) for line in lines) else []
+
+
 def _begins_item(piece: str) -> bool:
     start = _ITEM_START.match(piece)
     return start is not None and not start[0][-1].islower()
@@ -85,7 +110,7 @@ def _begins_item(piece: str) -> bool:
 def parts(text: str) -> tuple[list[str], str]:
     """The parts of a text with what joins them: the items of a list, else its sentences."""
     if listed := items(text):
-        return listed, "\n" if len(text.strip().splitlines()) > 1 else ", "
+        return listed, "\n" if _lines(text) else ", "
     return sentences(text), " "
 
 
@@ -101,8 +126,13 @@ _NAME = re.compile(rf"(?<=[\w,;:] )({_CAPITAL}(?: {_CAPITAL})*)")
 
 
 def numbers(text: str) -> list[re.Match[str]]:
-    """The numbers written in digits, with where they stand: `1969`, `9.69`, `19,340`."""
-    return list(_NUMBER.finditer(text))
+    """The numbers written in digits, with where they stand: `1969`, `9.69`, `19,340`.
+
+    Not those in addresses of the web, and not those that count the lines of a list.
+    """
+    taken = [match.span() for match in _NO_NUMBER.finditer(text)]
+    return [each for each in _NUMBER.finditer(text) if not any(a <= each.start() < b for a, b in taken)]
 
 
 _NUMBER = re.compile(r"(?<![\w.,])[0-9]+(?:[.,][0-9]+)*(?![\w])")
+_NO_NUMBER = re.compile(r"(?:https?://|www\.)\S+|(?m:^\s*[0-9]+[.)]\s)")

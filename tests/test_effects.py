@@ -2,15 +2,18 @@
 
 import itertools
 import math
+import shlex
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.proportion import proportion_confint
 
-from lib import diagnosis, effect_figures, effects, findings, stats
+from lib import diagnosis, effect_figures, effect_findings, effects, paths, stats
 from lib.conditions import CONDITIONS, apply, find
 from lib.exact import sign_test
 from lib.judges import load_judge
@@ -18,7 +21,7 @@ from lib.labels import build_rows
 from lib.plan import judgments
 from lib.power import sign_test_power, smallest_difference
 from lib.results import cell_path, write_cells, write_rows
-from lib.slices import folder, read_slice, skipped_table
+from lib.slices import folder, read_slice, read_slices, skipped_table
 from lib.sources import DATASETS, load_questions
 from lib.store import Store
 from tests.test_providers import go
@@ -223,17 +226,19 @@ def test_shares_that_are_none_are_refused(shares):
 
 def test_an_effect_is_told_only_where_test_and_interval_agree():
     primary = judged("primary", [S] * 24)
-    told = findings.tells(effects.effects(paired(primary, judged("candidate-case", [U] * 24))))
+    told = effect_findings.tells(effects.effects(paired(primary, judged("candidate-case", [U] * 24))))
     assert told == "- j, candidate-case: accuracy falls in C.v1 (-100.0)."
-    untold = findings.tells(effects.effects(paired(primary, judged("candidate-case", [U, U] + [S] * 22))))
+    untold = effect_findings.tells(effects.effects(paired(primary, judged("candidate-case", [U, U] + [S] * 22))))
     assert untold.startswith("- j, candidate-case: cannot tell for C.v1: 12 questions find a net change of 57.8 %")
-    few = findings.tells(effects.effects(paired(judged("primary", [S] * 4), judged("candidate-case", [U] * 4))))
+    few = effect_findings.tells(
+        effects.effects(paired(judged("primary", [S] * 4), judged("candidate-case", [U] * 4)))
+    )
     assert few.endswith("cannot tell for C.v1: no net change of 2 questions would be found with power 0.8.")
 
 
 def test_no_flip_still_leaves_room():
     table = effects.effects(paired(judged("primary", [S] * 24), judged("candidate-case", [S] * 24)))
-    said = findings.steady(table)
+    said = effect_findings.steady(table)
     assert said.startswith("- j: no flip in 1 of 1 lines, which still leaves room for up to 26.5 %. In accuracy, 12 ")
     assert said.endswith("12 questions find a net change of 57.8 % of them, or more (power 0.8).")
 
@@ -242,7 +247,7 @@ def test_flips_under_another_reference_are_said_by_dataset():
     frames = [judged("primary", [S] * 4, prompt=prompt) for prompt in ("C.v1", "H.v1")]
     frames += [judged("reference-swapped", [U, U, U, S]), judged("reference-swapped", [None] * 4, prompt="H.v1")]
     table = effects.effects(paired(*frames), ("judge", "condition", "dataset", "prompt"))
-    assert findings.swapped(table).startswith(
+    assert effect_findings.swapped(table).startswith(
         "- j, d: verdicts that flip: C.v1 75.0 %. In accuracy, no net change of 2"
     )
 
@@ -253,35 +258,41 @@ def test_a_prompt_that_is_not_asked_to_see_a_change_is_named_apart():
         judged("candidate-added", verdicts, [P] * 6, prompt)
         for prompt, verdicts in (("C.v1", [P] * 6), ("R.v1", [S] * 6))
     ]
-    said = findings.direction(effects.moved_down(paired(*frames)), "move down")
+    said = effect_findings.direction(effects.moved_down(paired(*frames)), "move down")
     assert said == (
         "- j, candidate-added: 6 of 6 verdicts move down; R.v1 is not asked to see it: 0 of 6. Of such moves, no net "
         "change of 3 questions would be found with power 0.8."
     )
 
 
-def test_whether_every_version_beats_every_other_one():
-    def version(prompt, right):
-        return judged("prompt-versions", [S] * right + [U] * (40 - right), prompt=prompt)
+def version(prompt, right):
+    return judged("prompt-versions", [S] * right + [U] * (40 - right), prompt=prompt)
 
-    for hs, said in (((40, 40), "holds; 4 of 4"), ((2, 40), "cannot tell; 2 of 4"), ((0, 0), "cannot tell; 0 of 4")):
-        frames = [version("C.v1", 4), version("C.v2", 6), version("H.v1", hs[0]), version("H.v2", hs[1])]
-        pairs = list(itertools.product(("H.v1", "H.v2"), ("C.v1", "C.v2")))
-        grid = diagnosis.prompt_pairs(pd.concat(frames), pairs, ["dataset", "judge"])
-        assert said in findings.variants(grid) and "d" in diagnosis.grid_markdown(grid)
-    low = [version("C.v1", 40), version("H.v1", 0)]
-    assert "fails" in findings.variants(
-        diagnosis.prompt_pairs(pd.concat(low), [("H.v1", "C.v1")], ["dataset", "judge"])
-    )
+
+@pytest.mark.parametrize(
+    ("hs", "said"),
+    [
+        ((40, 40, 40), "holds; 9 of 9 differences are above 0, 9 for sure."),
+        ((4, 40, 40), "cannot tell; 6 of 9 differences are above 0, 6 for sure."),
+        ((0, 40, 40), "fails; 6 of 9 differences are above 0, 6 for sure, 3 are below 0 for sure."),
+        ((40, 40), "cannot tell; 6 of 6 differences are above 0, 6 for sure; 3 pairs are missing."),
+    ],
+)
+def test_whether_every_version_beats_every_other_one(hs, said):
+    right = 16 if hs[0] == 0 else 4
+    frames = [version(f"C.v{n}", right) for n in (1, 2, 3)] + [version(f"H.v{n}", h) for n, h in enumerate(hs, 1)]
+    pairs = list(itertools.product([f"H.v{n}" for n in range(1, len(hs) + 1)], ("C.v1", "C.v2", "C.v3")))
+    grid = diagnosis.prompt_pairs(pd.concat(frames), pairs, ["dataset", "judge"])
+    assert effect_findings.variants(grid) == f"- d, j: {said}" and "H.v1" in diagnosis.grid_markdown(grid)
 
 
 def test_noise_is_said_with_what_it_means():
     same = effects.retest(pd.concat([judged("repeat-3", [S, S], repeat=n) for n in range(3)]))
-    assert findings.noise(same) == "- j: all 3 repeats agree on every row, so no flip above is chance."
+    assert effect_findings.noise(same) == "- j: all 3 repeats agree on every row, so no flip above is chance."
     other = effects.retest(
         pd.concat([judged("repeat-3", run, repeat=n) for n, run in enumerate(([S, S], [S, P], [S, S]))])
     )
-    assert "another verdict in 33.3 % of the pairs" in findings.noise(other)
+    assert "another verdict in 33.3 % of the pairs" in effect_findings.noise(other)
 
 
 def test_what_was_not_run_is_said_and_nothing_breaks():
@@ -291,7 +302,12 @@ def test_what_was_not_run_is_said_and_nothing_breaks():
         tables, (diagnosis.effect_cell, diagnosis.directed_cell, diagnosis.directed_cell), strict=True
     ):
         assert diagnosis.by_design(table, cell) == diagnosis.NOTHING_YET
-    assert findings.tells(tables[0]) == findings.steady(tables[0]) == findings.direction(tables[1], "move") == ""
+    assert (
+        effect_findings.tells(tables[0])
+        == effect_findings.steady(tables[0])
+        == effect_findings.direction(tables[1], "move")
+        == ""
+    )
     none = diagnosis.primary_and(judged("primary", [S, S]), "repeat")
     assert diagnosis.retest_markdown(effects.retest(none)) == diagnosis.NOTHING_YET
     assert (
@@ -324,22 +340,45 @@ def run(n, conditions, prompts=("C.v1", "H.v1")):
 def test_a_slice_reads_what_follows_from_its_rows(out, params):
     run(2, "all")
     found = read_slice(params, "lexical", 2)
-    assert found.notes == [] and set(found.judged["condition"]) == set(CONDITIONS) - {"format-json", "format-schema"}
+    assert found.notes == [] and set(found.judged["condition"]) == set(CONDITIONS) - {
+        "format-free",
+        "format-json",
+        "format-schema",
+    }
     assert sorted(found.judged["key"]) == sorted(call.key for call in found.applied.plan)
     table = skipped_table([found])
     assert table.loc[table["condition"] == "format-json", "lexical"].sum() == 12
     assert folder([found], params) == "diagnostics--lexical--sample-2q-seed0--C.v1+H.v1"
 
 
-def test_missing_conditions_are_named_with_one_command(out, params):
-    run(2, "primary+swap")
-    found = read_slice(params, "lexical", 2)
-    assert set(found.judged["condition"]) == {"primary", "reference-swapped"}
-    (note,) = found.notes
-    assert note.startswith("lexical, ") and "cells not asked (schema-matched, cap-128, " in note
-    assert (
-        "condition: schema-matched+cap-128+" in note and "designs: [C.v1, H.v1]" in note and "n_questions: 2" in note
+def made_by(note):
+    """The cells that the command of a note makes, by its parameters."""
+    arguments = shlex.split(note.split(": ", 1)[1])
+    values = yaml.safe_load(arguments[arguments.index("-y") + 1])
+    rows = build_rows(pd.concat([load_questions(name, n=values["n_questions"]) for name in values["datasets"]]))
+    plan = apply(find(values.get("condition", "primary")), rows, values["designs"], load_judge("lexical"), 0).plan
+    cells = plan.rows.iloc[[call.row for call in plan]][["condition", "dataset"]].assign(
+        prompt=[c.prompt_id for c in plan]
     )
+    return set(cells.drop_duplicates().itertuples(index=False, name=None))
+
+
+@pytest.mark.parametrize("gone", [("",), ("asqa.C.v1",), ("candidate-typo", "qampari"), ("schema-matched", "S.v1")])
+def test_the_commands_for_what_is_missing_make_just_that(out, params, gone):
+    """A command that made more would cost more."""
+    name = run(2, "all")
+    kept = ("primary", "swap")[: 1 + (gone != ("",))]
+    removed = set()
+    for path in cell_path(name, "lexical", "primary", "asqa", "C.v1").parent.glob("*.parquet"):
+        condition, dataset, prompt = path.stem.split(".", 3)[1:]
+        if condition not in kept and any(part in path.stem for part in gone):
+            path.unlink()
+            removed.add((condition, dataset, prompt))
+    found = read_slice(params, "lexical", 2)
+    made = [cell for note in found.notes for cell in made_by(note)]
+    assert removed and sorted(made) == sorted(set(made)) and set(made) >= removed
+    # A condition with prompts of its own makes all of them.
+    assert all(CONDITIONS[cell[0]].prompts for cell in set(made) - removed)
 
 
 def test_a_cell_made_from_other_texts_is_named_and_not_read(out, params):
@@ -349,9 +388,102 @@ def test_a_cell_made_from_other_texts_is_named_and_not_read(out, params):
     cell.loc[0, "key"] = "0" * 64
     cell.to_parquet(path, index=False)
     found = read_slice(params, "lexical", 2)
-    assert any("1 cells made from other texts or settings (reference-swapped)" in note for note in found.notes)
+    assert any(
+        "1 cells made from other texts, labels or settings (reference-swapped)" in note for note in found.notes
+    )
     swapped = found.judged.query("condition == 'reference-swapped'")
     assert len(swapped) == 5 * 4 and not swapped["key"].eq("0" * 64).any()
+
+
+def test_a_cell_with_other_labels_is_named_and_not_read(out, params, monkeypatch):
+    run(2, "primary+candidate-added")
+    old = CONDITIONS["candidate-added"]
+    other = replace(old, change=lambda row: {**old.change(row), "label": U})
+    monkeypatch.setitem(CONDITIONS, "candidate-added", other)
+    found = read_slice(params, "lexical", 2)
+    assert any("6 cells made from other texts, labels" in note for note in found.notes)
+    assert "candidate-added" not in set(found.judged["condition"])
+
+
+def test_a_dataset_whose_rows_are_not_there_is_named(out, params):
+    name = run(2, "primary+swap")
+    (paths.JUDGMENTS / name / "rows" / "qampari.parquet").unlink()
+    found = read_slice(params, "lexical", 2)
+    assert "qampari" not in set(found.judged["dataset"]) and "datasets: [qampari]" in found.notes[0]
+
+
+def test_no_slice_at_all_is_refused(params):
+    with pytest.raises(ValueError, match="slices must name at least one judge"):
+        read_slices(SimpleNamespace(**vars(params), slices={}))
+
+
+def test_a_command_survives_the_shell(out, params):
+    params.files = {"asqa": str(out / "it's.jsonl")}
+    (out / "it's.jsonl").write_text("x")
+    (note,) = read_slice(params, "lexical", 2).notes
+    arguments = shlex.split(note.split(": ", 1)[1])
+    assert yaml.safe_load(arguments[-1])["files"] == params.files
+
+
+def test_rows_with_one_id_in_two_datasets_are_not_mixed():
+    frames = [judged(name, verdicts) for name, verdicts in (("primary", [S, S]), ("candidate-case", [U, U]))]
+    both = pd.concat([*frames, *(frame.assign(dataset="e", verdict=S, correct=True) for frame in frames)])
+    assert effects.effects(effects.pairs(both), ("judge", "condition", "dataset", "prompt"))["flips"].tolist() == [
+        2,
+        0,
+    ]
+
+
+def test_a_slice_without_verdicts_tells_nothing():
+    primary, none = judged("primary", [S] * 8), judged("candidate-case", [None] * 8)
+    said = effect_findings.steady(effects.effects(paired(primary, none)))
+    assert said.startswith("- j: no verdict was read on both sides. In accuracy, ")
+    moves = effects.moved_down(paired(primary, judged("candidate-added", [None] * 8, [P] * 8)))
+    assert (
+        effect_findings.direction(moves, "move")
+        == "- j, candidate-added: no verdict could move that way, so this says nothing."
+    )
+    repeats = pd.concat([judged("repeat-3", [None] * 2, repeat=n) for n in range(3)])
+    other = pd.concat([judged("repeat-3", [S] * 2, prompt="H.v1", repeat=n) for n in range(3)])
+    table = effects.retest(pd.concat([repeats, other]))
+    assert effect_findings.noise(table) == (
+        "- j: all 3 repeats of H.v1 agree on every row, so no flip above is chance; no row of C.v1 has a verdict in "
+        "every repeat, which tells nothing."
+    )
+
+
+def test_only_questions_that_can_move_count_for_what_could_be_found():
+    primary = judged("primary", [S] * 8 + [U] * 32, questions=[str(n) for n in range(40)])
+    after = judged("candidate-added", [P] * 40, [P] * 40, questions=[str(n) for n in range(40)])
+    found = effects.moved_down(paired(primary, after)).iloc[0]
+    assert found["n_able"] == 8 and found["n_questions"] == 40 and found["against"] == 32
+    assert math.isnan(found["smallest"]) or found["smallest"] >= smallest_difference(8)
+
+
+def test_lines_that_could_find_something_are_told_from_those_that_could_not():
+    shared = {"judge": "j", "condition": "c", "flips": 0, "n_both": 10, "flip_rate": 0.0, "flip_high": 0.1}
+    lines = [{"prompt": "C.v1", "n_questions": 10, "smallest": 0.673}, {"prompt": "H.v1", "n_questions": 4}]
+    table = pd.DataFrame([shared | line for line in lines])
+    assert effect_findings.steady(table).endswith(
+        "10 questions find a net change of 67.3 % of them, or more (power 0.8); no net change of 4 questions would "
+        "be found with power 0.8 (1 of 2 lines)."
+    )
+
+
+def test_two_versions_of_one_design_are_drawn_side_by_side():
+    frames = [judged("primary", [S] * 4, prompt=prompt) for prompt in ("C.v1", "C.v2")]
+    frames += [judged("candidate-case", [U] * 4, prompt=prompt) for prompt in ("C.v1", "C.v2")]
+    table = diagnosis.overview(paired(*frames))
+    for figure in (effect_figures.flips(table), effect_figures.effects(table)):
+        assert len(figure.axes) == 1
+    assert len({effect_figures._look(base, ["C.v1", "C.v2"]) for base in ("C.v1", "C.v2")}) == 2
+
+
+def test_a_prompt_that_lacks_rows_stays_on_the_line_of_the_others():
+    frames = [judged("primary", [S] * 4, prompt=prompt) for prompt in ("C.v1", "H.v1")]
+    frames += [judged("candidate-case", [S] * 4), judged("candidate-case", [S] * 2, prompt="H.v1")]
+    shown = diagnosis.by_design(effects.effects(paired(*frames)), diagnosis.flip_cell)
+    assert len(shown.splitlines()) == 3 and "| 1 to 2 " in shown and "| 2 to 4 " in shown
 
 
 def test_a_prompt_without_a_primary_run_is_left_out_and_named(out, params):
@@ -399,4 +531,7 @@ def test_differences_that_are_compared_have_what_could_have_been_found():
     frames = [judged("schema-matched", [S] * 40, prompt="S.v1"), judged("schema-matched", [U, S] * 20, prompt="C.v1")]
     table = diagnosis.prompt_pairs(pd.concat(frames), [("S.v1", "C.v1")], ["judge"])
     assert stats.format_p(table["p_value"].iloc[0]) == "1.91e-06" and table["dataset"].tolist() == ["all"]
-    assert findings.detectable(table) == "- j: 20 questions find a net change of 36.7 % of them, or more (power 0.8)."
+    assert (
+        effect_findings.detectable(table)
+        == "- j: 20 questions find a net change of 36.7 % of them, or more (power 0.8)."
+    )

@@ -42,7 +42,7 @@ ORDER = [
     ["engine", "batch"],
     ["run", "estimate", "diagnosis"],
     ["record", "figures", "findings"],
-    ["effect_figures"],
+    ["effect_figures", "effect_findings"],
 ]
 
 

@@ -35,11 +35,46 @@ def test_a_list_is_told_from_prose(text, found):
 
 def test_parts_are_joined_by_what_parts_them():
     assert parts("Helium, Neon") == (["Helium", "Neon"], ", ")
-    assert parts("a b? C\nd e? F") == (["a b? C", "d e? F"], "\n")
+    assert parts("A b? C\nD e? F") == (["A b? C", "D e? F"], "\n")
     assert parts("It rained. Then J. K. Rowling came home at 9 p.m. on Monday.") == (
         ["It rained.", "Then J. K. Rowling came home at 9 p.m. on Monday."],
         " ",
     )
+
+
+def test_wrapped_prose_is_prose_and_not_a_list_of_lines():
+    text = "The treaty was signed by the king, who\nhad lost the war. He was not\nhappy about it.\n\nIt held."
+    assert items(text) == []
+    assert sentences(text) == [
+        "The treaty was signed by the king, who had lost the war.",
+        "He was not happy about it.",
+        "It held.",
+    ]
+    assert items("- iron\n- gold") == [] and items("- Iron\n* Gold") == ["- Iron", "* Gold"]
+
+
+@pytest.mark.parametrize("blank", "\u00a0 \u202f \u2003 \u2009 \u3000".split())
+def test_no_blank_makes_the_segmenter_panic(blank):
+    for text in (f"Plan B{blank}. Yes.", f"A{blank}{blank}. B{blank}!{blank}C", blank):
+        assert all_words(" ".join(sentences(text))) == all_words(text)
+
+
+def test_a_panic_of_the_segmenter_leaves_the_text_whole(monkeypatch):
+    import sentencex
+
+    class PanicException(BaseException):
+        pass
+
+    def panics(*_):
+        raise PanicException
+
+    monkeypatch.setattr(sentencex, "segment", panics)
+    assert sentences("One. Two.") == ["One. Two."]
+
+
+def test_numbers_of_addresses_and_list_marks_are_none():
+    text = "1. Paris, 1969\n2) Rome http://x.org/?id=7&q=3 www.y.org/8"
+    assert [match[0] for match in numbers(text)] == ["1969"]
 
 
 def test_names_do_not_begin_a_sentence_and_numbers_are_whole():

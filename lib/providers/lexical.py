@@ -52,7 +52,8 @@ def answer(request: dict) -> Reply:
     body = {"verdict": verdict, "score": 1 + round(4 * share), "confidence": round(max(share, 1 - share), 3)}
     rationale = f"{share:.0%} of what this design looks for was found by its words."
     text = json.dumps(body | lists | {"rationale": rationale}, ensure_ascii=False)
-    cut = _cut(text, request["params"].get("max_tokens"))
+    caps = [value for name, value in request["params"].items() if name.startswith("max_") and isinstance(value, int)]
+    cut = _cut(text, next((cap for cap in caps if cap > 0), None))
     return Reply(text=cut, finish_reason="stop" if cut == text else "length", model=request["model"])
 
 

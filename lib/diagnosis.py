@@ -201,7 +201,8 @@ def primary_and(judged: pd.DataFrame, group: str) -> pd.DataFrame:
         return judged
     mine = judged[judged["condition"].map(lambda name: CONDITIONS[name].group == group).astype(bool)]
     primary = judged[(judged["condition"] == PRIMARY_RUN) & judged["row_id"].isin(mine["row_id"])]
-    return pd.concat([primary, mine], ignore_index=True)
+    both, judges = pd.concat([primary, mine]), list(dict.fromkeys(judged["judge"]))
+    return both.sort_values("judge", key=lambda names: names.map(judges.index), kind="stable", ignore_index=True)
 
 
 def overview(paired: pd.DataFrame) -> pd.DataFrame:
@@ -209,5 +210,8 @@ def overview(paired: pd.DataFrame) -> pd.DataFrame:
     table = effects(paired, ("judge", "condition", "prompt", "base"))
     if table.empty:
         return table
+    # In the order in which conditions are defined: not every judge has them all.
+    places = {name: place for place, name in enumerate(CONDITIONS)}
+    table = table.sort_values("condition", key=lambda names: names.map(places), kind="stable", ignore_index=True)
     own = table["prompt"] != table["base"]
     return table.assign(shown=table["condition"].where(~own, table["prompt"] + " for " + table["base"]))

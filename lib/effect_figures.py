@@ -98,7 +98,7 @@ def flips(table: pd.DataFrame) -> Figure:
     """Flips in percent of the rows judged on both sides, by condition and prompt, one panel a judge.
 
     `table` is that of `lib.diagnosis.overview`; a prompt that is compared with another stands in its column. Cells
-    that were not asked are grey.
+    that were not asked, or have no row judged on both sides, are grey.
     """
     judges, shown, bases = (list(dict.fromkeys(table[name])) for name in ("judge", "shown", "base"))
     with mpl.rc_context(STYLE):
@@ -112,5 +112,5 @@ def flips(table: pd.DataFrame) -> Figure:
             axis.set(title=judge, xlabel="", ylabel="", facecolor="0.93")
             axis.grid(visible=False)
             axis.tick_params(rotation=0)
-        figure.supxlabel("verdicts that flip, percent of rows judged on both sides (grey: not asked)", fontsize=8)
+        figure.supxlabel("verdicts that flip, percent of rows judged on both sides (grey: none)", fontsize=8)
     return figure

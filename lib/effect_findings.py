@@ -16,9 +16,9 @@ def tells(table: pd.DataFrame) -> str:
     `table` is that of `lib.effects.effects`. An effect is told only if the exact test (after Holm over the table)
     and the interval agree.
     """
-    lines = []
+    lines: dict[tuple[str, str], list[str]] = {}
     keys = [name for name in ("judge", "condition", "dataset") if name in table]
-    for key, part in table.groupby(keys, sort=False):
+    for (judge, *slice_of), part in table.groupby(keys, sort=False):
         told = (part["p_holm"] < stats.ALPHA) & ((part["low"] > 0) | (part["high"] < 0))
         sentences = []
         for word, moved in (("falls", told & (part["difference"] < 0)), ("rises", told & (part["difference"] > 0))):
@@ -27,8 +27,9 @@ def tells(table: pd.DataFrame) -> str:
                 sentences.append(f"accuracy {word} in {', '.join(named)}")
         if not told.all():
             sentences.append(_cannot(part[~told]))
-        lines.append(f"- {', '.join(key)}: {'; '.join(sentences)}.")
-    return "\n".join(lines)
+        # What is said of several slices in the same words is said once.
+        lines.setdefault((judge, "; ".join(sentences)), []).append(", ".join(slice_of))
+    return "\n".join(f"- {judge}, {'; '.join(slices)}: {text}." for (judge, text), slices in lines.items())
 
 
 def _cannot(part: pd.DataFrame) -> str:

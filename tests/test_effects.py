@@ -236,6 +236,21 @@ def test_an_effect_is_told_only_where_test_and_interval_agree():
     assert few.endswith("cannot tell for C.v1: no net change of 2 questions would be found with power 0.8.")
 
 
+def test_what_is_said_of_several_slices_in_the_same_words_is_said_once():
+    primary = judged("primary", [S] * 24)
+    frames = [judged(name, [S] * 24) for name in ("candidate-typo", "candidate-case")]
+    said = effect_findings.tells(effects.effects(paired(primary, *frames)))
+    assert said.startswith("- j, candidate-typo; candidate-case: cannot tell") and said.count("\n") == 0
+
+
+def test_conditions_stand_in_their_order_whichever_judge_has_them():
+    frames = [judged("primary", [S] * 4), judged("repeat-3", [S] * 4, repeat=1)]
+    frames += [frame.assign(judge="k") for frame in (judged("primary", [S] * 4), judged("cap-512", [S] * 4))]
+    assert diagnosis.overview(paired(*frames))["condition"].tolist() == ["cap-512", "repeat-3"]
+    shown = diagnosis.primary_and(pd.concat(frames), "cap")
+    assert shown["judge"].tolist() == ["j"] * 4 + ["k"] * 8 and shown["condition"].tolist()[-4:] == ["cap-512"] * 4
+
+
 def test_no_flip_still_leaves_room():
     table = effects.effects(paired(judged("primary", [S] * 24), judged("candidate-case", [S] * 24)))
     said = effect_findings.steady(table)

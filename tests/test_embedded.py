@@ -41,7 +41,7 @@ def test_greedy_replies_repeat_byte_for_byte(rows):
 
 def test_a_recorded_reply_is_what_the_model_says_here_too_or_at_least_has_its_form():
     """On the kind of processor that recorded it the bytes are equal; elsewhere the schema still holds."""
-    plan = recorded_plan("smollm2", 1)
+    plan = recorded_plan("smollm2", 1, ("C.v1",), "primary")
     few = Plan(plan.rows[:1], plan.prompts[:1], plan.judge)
     fresh = Store(":memory:", recorded=())
     ask(few, fresh)

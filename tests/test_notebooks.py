@@ -52,7 +52,7 @@ def test_the_pipeline_ends_with_the_primary_table_and_the_paths(replayed):
         "10-labels.ipynb",
         "20-judge.lexical--20--all.ipynb",
         "20-judge.lexical.ipynb",
-        "20-judge.smollm2--4--C.v1_H.v1--all--0.ipynb",
+        "20-judge.smollm2--4--C.v1+H.v1--all--0.ipynb",
         "20-judge.smollm2-free--5.ipynb",
         "20-judge.smollm2.ipynb",
         "30-designs.ipynb",

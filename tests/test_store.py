@@ -284,7 +284,7 @@ def test_the_committed_recordings_are_whole_and_hold_no_path():
     from lib import paths
 
     files = sorted(paths.RECORDED.glob("*.jsonl.gz"))
-    assert [file.name for file in files] == ["smollm2-free.jsonl.gz", "smollm2.jsonl.gz"]
+    assert [file.name for file in files] == [f"smollm2{name}.jsonl.gz" for name in ("-conditions", "-free", "")]
     for file in files:
         calls = read_recorded(file)
         assert len({call.key for call in calls}) == len(calls) >= 120

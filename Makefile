@@ -45,7 +45,7 @@ lab: setup ## JupyterLab on the notebooks
 sweep: setup ## one notebook over a grid of parameters (GRID=params/sweeps/sample.yaml)
 	$(BIN)/python -m lib.sweeps sweep $(GRID)
 
-estimate: setup ## what the study's primary runs would cost, without a key (STUDY=params/sweeps/primary.yaml)
+estimate: setup ## what a sweep of 20-judge would cost, without a key (STUDY=params/sweeps/primary.yaml, the study)
 	@$(BIN)/python -m lib.estimate $(STUDY)
 
 record: setup ## maintainers: ask the embedded judges about the sample, an hour

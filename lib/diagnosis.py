@@ -5,7 +5,6 @@ Statistics are those of `lib.effects`, sentences on them those of `lib.findings`
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Sequence
 
@@ -13,7 +12,7 @@ import pandas as pd
 
 from lib import stats
 from lib.conditions import CONDITIONS
-from lib.effects import EXACT_BOUND, effects
+from lib.effects import EXACT_BOUND, effects, with_holm
 from lib.plan import PRIMARY_RUN
 from lib.prompts import load_prompt
 from lib.resampling import NOTE_NO_VARIATION
@@ -75,15 +74,11 @@ def _block(text: str) -> str:
 
 
 def _settings(each: Slice, condition: str) -> str:
-    sides = []
-    for judge in (each.applied.plan.judge, each.applied.plan.settings[condition].judge):
-        row = each.rows.iloc[0]
-        params = judge.request(load_prompt("C.v1"), row)["params"]
-        shown = {
-            name: "(the reply's schema)" if "schema" in json.dumps(value) else value for name, value in params.items()
-        }
-        sides.append(", ".join(f"{name} {json.dumps(value)}" for name, value in shown.items()) or "nothing")
-    lines = [{"": "primary", "sent with each call": sides[0]}, {"": condition, "sent with each call": sides[1]}]
+    judges = each.applied.plan.judge, each.applied.plan.settings[condition].judge
+    lines = [
+        {"": name, "sent": judge.settings()["sent"], "structured output": judge.settings()["structured output"]}
+        for name, judge in zip((PRIMARY_RUN, condition), judges, strict=True)
+    ]
     return markdown(pd.DataFrame(lines))
 
 
@@ -109,25 +104,27 @@ def _span(counts: pd.Series) -> str:
 
 
 def effect_cell(line) -> str:
-    """Accuracy, its difference from the primary run in points with the interval, and the exact p."""
+    """Accuracy, its difference from the primary run in points with the interval, the exact p and Holm's."""
     text = f"{percent(line.accuracy)} ({points(line.difference)} {_interval(line.low, line.high, line.note)}"
     before = f" ({line.unjudged_primary} in the primary run)" if line.unjudged_primary else ""
     unjudged = f", {line.unjudged} unjudged{before}" if line.unjudged or before else ""
-    return f"{text}, p {stats.format_p(line.p_value)}){unjudged}"
+    return f"{text}, p {stats.format_p(line.p_value)}, Holm {stats.format_p(line.p_holm)}){unjudged}"
 
 
 def flip_cell(line) -> str:
     """Flips among the rows judged on both sides, their share with its interval, and the exact p of accuracy."""
     ends = _interval(line.flip_low, line.flip_high, line.flip_interval)
     text = f"{line.flips}/{line.n_both}: {percent(line.flip_rate)} {ends}"
-    return f"{text}, p {stats.format_p(line.p_value)}{_unjudged(line.n_rows - line.n_both)}"
+    return f"{text}, accuracy p {stats.format_p(line.p_value)}{_unjudged(line.n_rows - line.n_both)}"
 
 
 def directed_cell(line) -> str:
     """Hits among the rows that could move, their share with its interval, and the exact p of the direction."""
     text = f"{line.hits}/{line.eligible}: {percent(line.rate)} {_interval(line.low, line.high, line.interval)}"
     text += f", {line.against} the other way" if line.against else ""
-    return f"{text}, p {stats.format_p(line.p_value)}{_unjudged(line.unjudged)}"
+    elsewhere = line.flips - line.hits - line.against
+    text += f", {elsewhere} elsewhere" if elsewhere else ""
+    return f"{text}, direction p {stats.format_p(line.p_value)}{_unjudged(line.unjudged)}"
 
 
 def read_cell(line) -> str:
@@ -169,9 +166,10 @@ def retest_markdown(table: pd.DataFrame) -> str:
 def prompt_pairs(judged: pd.DataFrame, pairs: Sequence[tuple[str, str]], by: Sequence[str]) -> pd.DataFrame:
     """Prompts compared in pairs within `by`: columns of `lib.stats.compare_all`, and `dataset` "all" if not in it.
 
-    Unlike the tables of `lib.tables`, versions of one design stand side by side.
+    Unlike in the tables of `lib.tables`, versions of one design stand side by side, and `p_holm` is by judge.
     """
     table = stats.compare_all(judged.assign(design=judged["prompt"]) if len(judged) else judged, by, pairs)
+    table = with_holm(table) if len(table) else table
     return table if "dataset" in table else table.assign(dataset="all")
 
 
@@ -200,7 +198,9 @@ def primary_and(judged: pd.DataFrame, group: str) -> pd.DataFrame:
     if judged.empty:
         return judged
     mine = judged[judged["condition"].map(lambda name: CONDITIONS[name].group == group).astype(bool)]
-    primary = judged[(judged["condition"] == PRIMARY_RUN) & judged["row_id"].isin(mine["row_id"])]
+    keys = ["judge", "dataset", "row_id"]
+    same_rows = pd.MultiIndex.from_frame(judged[keys]).isin(pd.MultiIndex.from_frame(mine[keys]))
+    primary = judged[(judged["condition"] == PRIMARY_RUN) & same_rows]
     both, judges = pd.concat([primary, mine]), list(dict.fromkeys(judged["judge"]))
     return both.sort_values("judge", key=lambda names: names.map(judges.index), kind="stable", ignore_index=True)
 

@@ -44,13 +44,13 @@ def steady(table: pd.DataFrame) -> str:
         moved = seen[seen["flips"] > 0].sort_values("flip_rate", ascending=False, kind="stable")
         still = len(seen) - len(moved)
         bound = seen.loc[seen["flips"] == 0, "flip_high"].max()
-        text = f"no flip in {still} of {len(seen)} lines" if len(seen) else "no verdict was read on both sides"
+        text = f"no flip in {still} of {len(seen)} cells" if len(seen) else "no verdict was read on both sides"
         text += f", which still leaves room for up to {percent(bound)} %" if still and pd.notna(bound) else ""
         if len(moved):
             most = [f"{x.condition} in {x.prompt} ({x.flips} of {x.n_both})" for x in moved.head(4).itertuples()]
             text += f"; most flips under {', '.join(most)}"
         if 0 < len(seen) < len(part):
-            text += f"; {len(part) - len(seen)} more lines have no verdict on both sides"
+            text += f"; {len(part) - len(seen)} more cells have no verdict on both sides"
         lines.append(f"- {judge}: {text}. In accuracy, {_found(part)}.")
     return "\n".join(lines)
 
@@ -71,13 +71,11 @@ def _found(part: pd.DataFrame, sizes: str = "n_questions") -> str:
     some, none = part[part["smallest"].notna()], part[part["smallest"].isna()]
     texts = []
     if len(some):
-        questions = _ends(some[sizes] / 100, "{:.0f}")
-        found = f"a net change of {_ends(some['smallest'])} % of them, or more"
-        texts.append(f"{questions} questions find {found} (power 0.8)")
+        least = f"a net change of {_ends(some['smallest'])} % of them or more"
+        texts.append(f"{_ends(some[sizes] / 100, '{:.0f}')} questions would show {least} (power 0.8)")
     if len(none):
-        named = f" ({len(none)} of {len(part)} lines)" if len(some) else ""
-        questions = _ends(none[sizes] / 100, "{:.0f}")
-        texts.append(f"no net change of {questions} questions would be found with power 0.8{named}")
+        which = f" in {len(none)} of {len(part)} cells" if len(some) else ""
+        texts.append(f"{_ends(none[sizes] / 100, '{:.0f}')} questions are too few to show any (power 0.8){which}")
     return "; ".join(texts)
 
 
@@ -95,6 +93,10 @@ def direction(table: pd.DataFrame, verb: str) -> str:
         if others := [name for name in part["prompt"] if name not in set(asked["prompt"])]:
             mine = part[part["prompt"].isin(others)]
             text += f"; {', '.join(others)} is not asked to see it: {mine['hits'].sum()} of {mine['eligible'].sum()}"
+        flips, moves = part["flips"].sum(), (part["hits"] + part["against"]).sum()
+        text += (
+            f"; {flips} of {(part['n_rows'] - part['unjudged']).sum()} flip, whichever way" if flips > moves else ""
+        )
         could = f" Of such moves, {_found(part, 'n_able')}." if part["eligible"].sum() else ""
         lines.append(f"- {judge}, {condition}: {text}.{could}")
     return "\n".join(lines)
@@ -114,6 +116,8 @@ def variants(table: pd.DataFrame) -> str:
         verdict = "fails" if below.any() else "holds" if above.all() and len(part) == asked else "cannot tell"
         signs = f"{(part['difference'] > 0).sum()} of {len(part)} differences are above 0, {above.sum()} for sure"
         signs += f", {below.sum()} are below 0 for sure" if below.any() else ""
+        outside = ((part["low"] > 0) | (part["high"] < 0)).sum()
+        signs += f" ({outside} intervals leave out 0)" if outside > above.sum() + below.sum() else ""
         signs += f"; {asked - len(part)} pairs are missing" if len(part) < asked else ""
         lines.append(f"- {dataset}, {judge}: {verdict}; {signs}.")
     return "\n".join(lines)

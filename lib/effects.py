@@ -56,7 +56,7 @@ def effects(paired: pd.DataFrame, by: Sequence[str] = ("judge", "condition", "pr
     """What each condition does to accuracy and to verdicts, one line a group of `pairs`.
 
     Columns: `by`; n_questions, n_rows; accuracy_primary, accuracy, their `difference` with low, high (cluster
-    bootstrap), the questions better, worse, tied, p_value (exact sign test) and p_holm (Holm 1979, over the lines);
+    bootstrap), the questions better, worse, tied, p_value (exact sign test) and p_holm (see `with_holm`);
     `smallest`: the net share of questions that the slice detects with power 0.8, given as many in the other
     direction as were seen; unjudged_primary, unjudged (rows); n_both (rows judged on both sides), flips among
     them, flip_rate with flip_low, flip_high, flip_interval (see `share`). Fractions; an empty slice is NaN.
@@ -93,8 +93,16 @@ def effects(paired: pd.DataFrame, by: Sequence[str] = ("judge", "condition", "pr
         )
     if not lines:
         return pd.DataFrame(columns=list(by))
-    table = pd.DataFrame(lines)
-    return table.assign(p_holm=stats.holm(table["p_value"]))
+    return with_holm(pd.DataFrame(lines))
+
+
+def with_holm(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with `p_holm`: Holm's adjustment (1979) over the lines of each judge.
+
+    One judge's conclusions do not depend on which others stand beside it.
+    """
+    adjusted = table.groupby("judge", sort=False)["p_value"].transform(lambda p: stats.holm(p))
+    return table.assign(p_holm=adjusted)
 
 
 def _smallest(compared: stats.Comparison) -> float:
@@ -144,9 +152,9 @@ def directed(paired: pd.DataFrame, can: pd.Series, hit: pd.Series, against: pd.S
 
     `can`, `hit`, `against` say for each line of `pairs` whether it can move that way, did, or moved the other way.
     Columns: judge, condition, prompt, n_questions, n_rows, `unjudged` (on either side), `eligible`, `hits`, their
-    rate with low, high, interval (see `share`), `against`, p_value of the exact sign test over questions: those that
-    moved that way on balance, against those that moved the other way; `n_able`: questions with an eligible row, and
-    `smallest` as in `effects`, of these.
+    rate with low, high, interval (see `share`), `against`, `flips` (verdicts that differ, whichever way), p_value of
+    the exact sign test over questions: those that moved that way on balance, against those that moved the other way;
+    `n_able`: questions with an eligible row, and `smallest` as in `effects`, of these.
     """
     lines = []
     for key, part in paired.groupby(["judge", "condition", "prompt"], sort=False):
@@ -167,6 +175,7 @@ def directed(paired: pd.DataFrame, can: pd.Series, hit: pd.Series, against: pd.S
                 "hits": int(hit[eligible.index].sum()),
                 **share(hit[eligible.index], eligible),
                 "against": int((against[part.index] & judged).sum()),
+                "flips": int((part["verdict"] != part["verdict_primary"])[judged].sum()),
                 "p_value": sign_test(gone, back).p_value if judged.any() else math.nan,
                 "n_able": n,
                 "smallest": smallest_difference(n, min(gone, back, n) / n) if n else math.nan,

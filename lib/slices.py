@@ -63,7 +63,11 @@ def read_slice(p, judge: str, n_questions: int) -> Slice:
     cells = [(PRIMARY_RUN, dataset, prompt) for dataset in p.datasets for prompt in p.designs]
     there = [cell for cell in cells if cell[1] in known and cell_path(run, judge, *cell).exists()]
     prompts = [prompt for prompt in p.designs if any(cell[2] == prompt for cell in there)]
-    notes = _absent(q, judge, [cell for cell in cells if cell not in there], "not asked")
+    never = [prompt for prompt in p.designs if prompt not in prompts]
+    notes = _absent(q, judge, [cell for cell in cells if cell not in there and cell[2] in prompts], "not asked")
+    if never:
+        every = command(q, judge, [(ALL, *cell) for cell in product(p.datasets, never)])
+        notes.append(f"{judge} was not asked in {', '.join(never)}, so it is left out there. To ask it: {every}")
     if not prompts:
         return Slice(judge, run, rows, None, pd.DataFrame(), notes)
     applied = apply(find(ALL), rows, prompts, entry, p.seed)
@@ -78,7 +82,11 @@ def read_slice(p, judge: str, n_questions: int) -> Slice:
         else:
             stale.append(cell)
     absent = [cell for cell in absent if cell not in cells]
-    notes += _absent(q, judge, absent, "not asked")
+    if len(found) + len(stale) == len(there) == len(p.datasets) * len(prompts):
+        every = command(q, judge, [(ALL, *cell[1:]) for cell in there])
+        notes.append(f"{judge} was asked under no condition. To ask it: {every}")
+    else:
+        notes += _absent(q, judge, absent, "not asked")
     notes += _absent(q, judge, stale, "made from other texts, labels or settings")
     return Slice(judge, run, rows, applied, pd.concat(found, ignore_index=True) if found else pd.DataFrame(), notes)
 

@@ -163,7 +163,9 @@ def test_a_slice_without_a_verdict_has_no_rate_and_no_p():
     primary, after = judged("primary", [S, S]), judged("attack-tag", [None, None])
     found = effects.captured(paired(primary, after)).iloc[0]
     assert math.isnan(found["rate"]) and math.isnan(found["p_value"]) and found["unjudged"] == 2
-    assert "0/0: n/a [n/a], p n/a, 2 unjudged" in diagnosis.by_design(pd.DataFrame([found]), diagnosis.directed_cell)
+    assert "0/0: n/a [n/a], direction p n/a, 2 unjudged" in diagnosis.by_design(
+        pd.DataFrame([found]), diagnosis.directed_cell
+    )
 
 
 def test_repeats_that_agree_and_repeats_that_do_not():
@@ -229,11 +231,13 @@ def test_an_effect_is_told_only_where_test_and_interval_agree():
     told = effect_findings.tells(effects.effects(paired(primary, judged("candidate-case", [U] * 24))))
     assert told == "- j, candidate-case: accuracy falls in C.v1 (-100.0)."
     untold = effect_findings.tells(effects.effects(paired(primary, judged("candidate-case", [U, U] + [S] * 22))))
-    assert untold.startswith("- j, candidate-case: cannot tell for C.v1: 12 questions find a net change of 57.8 %")
+    assert untold.startswith(
+        "- j, candidate-case: cannot tell for C.v1: 12 questions would show a net change of 57.8 %"
+    )
     few = effect_findings.tells(
         effects.effects(paired(judged("primary", [S] * 4), judged("candidate-case", [U] * 4)))
     )
-    assert few.endswith("cannot tell for C.v1: no net change of 2 questions would be found with power 0.8.")
+    assert few.endswith("cannot tell for C.v1: 2 questions are too few to show any (power 0.8).")
 
 
 def test_what_is_said_of_several_slices_in_the_same_words_is_said_once():
@@ -247,15 +251,52 @@ def test_conditions_stand_in_their_order_whichever_judge_has_them():
     frames = [judged("primary", [S] * 4), judged("repeat-3", [S] * 4, repeat=1)]
     frames += [frame.assign(judge="k") for frame in (judged("primary", [S] * 4), judged("cap-512", [S] * 4))]
     assert diagnosis.overview(paired(*frames))["condition"].tolist() == ["cap-512", "repeat-3"]
+    frames.append(judged("cap-128", [S] * 2))
     shown = diagnosis.primary_and(pd.concat(frames), "cap")
     assert shown["judge"].tolist() == ["j"] * 4 + ["k"] * 8 and shown["condition"].tolist()[-4:] == ["cap-512"] * 4
+
+
+def test_a_judge_stands_beside_a_condition_only_with_the_rows_that_it_was_asked_about():
+    frames = [judged("primary", [S] * 4, judge=judge) for judge in "jk"] + [judged("format-json", [S] * 2)]
+    shown = diagnosis.primary_and(pd.concat(frames), "format")
+    assert (
+        shown["judge"].tolist() == ["j"] * 4 and shown["condition"].tolist() == ["primary"] * 2 + ["format-json"] * 2
+    )
+
+
+def test_holm_of_one_judge_does_not_depend_on_another():
+    frames = [judged("primary", [S] * 24), judged("candidate-case", [U] * 24)]
+    toy = [frame.assign(judge="toy", verdict=S, correct=True) for frame in frames]
+    alone, beside = effects.effects(paired(*frames)), effects.effects(paired(*frames, *toy))
+    assert beside["p_holm"].tolist() == [*alone["p_holm"], 1]
+    versions = [judged("schema-matched", v, prompt=x) for x, v in (("S.v1", [U] * 24), ("C.v1", [S] * 24))]
+    both = pd.concat([*versions, *(frame.assign(judge="toy", correct=True) for frame in versions)])
+    table = diagnosis.prompt_pairs(both, [("S.v1", "C.v1")], ["judge"])
+    assert table["p_holm"].tolist() == table["p_value"].tolist()
+
+
+def test_an_attack_that_moves_verdicts_elsewhere_is_not_passed_over():
+    primary, after = judged("primary", [S] * 24), judged("attack-tag", [P] * 24)
+    table = effects.captured(paired(primary, after))
+    assert "0/24: 0.0 [0.0, 26.5]†, 24 elsewhere, direction p 1" in diagnosis.by_design(
+        table, diagnosis.directed_cell
+    )
+    assert "0 of 24 verdicts are captured; 24 of 24 flip, whichever way." in effect_findings.direction(
+        table, "are captured"
+    )
+
+
+def test_a_judge_that_was_asked_under_no_condition_gets_one_command_for_all(out, params):
+    run(2, "primary")
+    (note,) = read_slice(params, "lexical", 2).notes
+    assert "asked under no condition" in note and "condition: all" in note
 
 
 def test_no_flip_still_leaves_room():
     table = effects.effects(paired(judged("primary", [S] * 24), judged("candidate-case", [S] * 24)))
     said = effect_findings.steady(table)
-    assert said.startswith("- j: no flip in 1 of 1 lines, which still leaves room for up to 26.5 %. In accuracy, 12 ")
-    assert said.endswith("12 questions find a net change of 57.8 % of them, or more (power 0.8).")
+    assert said.startswith("- j: no flip in 1 of 1 cells, which still leaves room for up to 26.5 %. In accuracy, 12 ")
+    assert said.endswith("12 questions would show a net change of 57.8 % of them or more (power 0.8).")
 
 
 def test_flips_under_another_reference_are_said_by_dataset():
@@ -263,7 +304,7 @@ def test_flips_under_another_reference_are_said_by_dataset():
     frames += [judged("reference-swapped", [U, U, U, S]), judged("reference-swapped", [None] * 4, prompt="H.v1")]
     table = effects.effects(paired(*frames), ("judge", "condition", "dataset", "prompt"))
     assert effect_findings.swapped(table).startswith(
-        "- j, d: verdicts that flip: C.v1 75.0 %. In accuracy, no net change of 2"
+        "- j, d: verdicts that flip: C.v1 75.0 %. In accuracy, 2 questions are too few"
     )
 
 
@@ -275,8 +316,8 @@ def test_a_prompt_that_is_not_asked_to_see_a_change_is_named_apart():
     ]
     said = effect_findings.direction(effects.moved_down(paired(*frames)), "move down")
     assert said == (
-        "- j, candidate-added: 6 of 6 verdicts move down; R.v1 is not asked to see it: 0 of 6. Of such moves, no net "
-        "change of 3 questions would be found with power 0.8."
+        "- j, candidate-added: 6 of 6 verdicts move down; R.v1 is not asked to see it: 0 of 6. Of such moves, 3 "
+        "questions are too few to show any (power 0.8)."
     )
 
 
@@ -393,7 +434,7 @@ def test_the_commands_for_what_is_missing_make_just_that(out, params, gone):
     made = [cell for note in found.notes for cell in made_by(note)]
     assert removed and sorted(made) == sorted(set(made)) and set(made) >= removed
     # A condition with prompts of its own makes all of them.
-    assert all(CONDITIONS[cell[0]].prompts for cell in set(made) - removed)
+    assert all(CONDITIONS[cell[0]].prompts or cell[0] == "primary" for cell in set(made) - removed)
 
 
 def test_a_cell_made_from_other_texts_is_named_and_not_read(out, params):
@@ -480,8 +521,8 @@ def test_lines_that_could_find_something_are_told_from_those_that_could_not():
     lines = [{"prompt": "C.v1", "n_questions": 10, "smallest": 0.673}, {"prompt": "H.v1", "n_questions": 4}]
     table = pd.DataFrame([shared | line for line in lines])
     assert effect_findings.steady(table).endswith(
-        "10 questions find a net change of 67.3 % of them, or more (power 0.8); no net change of 4 questions would "
-        "be found with power 0.8 (1 of 2 lines)."
+        "10 questions would show a net change of 67.3 % of them or more (power 0.8); 4 questions are too few to show "
+        "any (power 0.8) in 1 of 2 cells."
     )
 
 
@@ -505,7 +546,7 @@ def test_a_prompt_without_a_primary_run_is_left_out_and_named(out, params):
     run(2, "primary+candidate-case", prompts=("C.v1",))
     found = read_slice(params, "lexical", 2)
     assert set(found.judged["prompt"]) == {"C.v1"}
-    assert any("3 cells not asked (primary)" in note and "designs: [H.v1]" in note for note in found.notes)
+    assert any("was not asked in H.v1" in note and "designs: [H.v1]" in note for note in found.notes)
 
 
 def test_a_judge_that_was_never_run_gives_the_command(out, params):
@@ -548,5 +589,5 @@ def test_differences_that_are_compared_have_what_could_have_been_found():
     assert stats.format_p(table["p_value"].iloc[0]) == "1.91e-06" and table["dataset"].tolist() == ["all"]
     assert (
         effect_findings.detectable(table)
-        == "- j: 20 questions find a net change of 36.7 % of them, or more (power 0.8)."
+        == "- j: 20 questions would show a net change of 36.7 % of them or more (power 0.8)."
     )

@@ -293,6 +293,16 @@ def test_numbers_are_written_only_when_asked(stored, monkeypatch):
     assert json.loads(stored.read_text())["30"] == {"a": 0.25}
 
 
+def test_a_part_that_is_new_is_named_and_fails_nothing_and_a_known_one_still_does(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "EXPECTED", tmp_path)
+    (tmp_path / "run.json").write_text(json.dumps({"known": {"a": 0.5}}))
+    assert expect.check_each("run", {"known": {"a": 0.5}}) == "1 numbers equal those in run.json."
+    said = expect.check_each("run", {"known": {"a": 0.5}, "mine": {"a": 1.0}})
+    assert said == "1 parts checked; no numbers are stored for mine."
+    with pytest.raises(AssertionError, match=r"known: a: expected 0\.5, found 0\.25"):
+        expect.check_each("run", {"mine": {"a": 1.0}, "known": {"a": 0.25}})
+
+
 def test_the_committed_run_has_stored_numbers_for_its_notebooks():
     what = json.loads((paths.EXPECTED / "sample-40q-seed0.json").read_text(encoding="utf-8"))
     assert [name.split()[0] for name in sorted(what)] == ["20-judge", "20-judge", "30-designs"]

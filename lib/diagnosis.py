@@ -12,10 +12,9 @@ import pandas as pd
 
 from lib import stats
 from lib.conditions import CONDITIONS
-from lib.effects import EXACT_BOUND, effects, with_holm
+from lib.effects import effects, with_holm
 from lib.plan import PRIMARY_RUN
 from lib.prompts import load_prompt
-from lib.resampling import NOTE_NO_VARIATION
 from lib.slices import Slice
 from lib.tables import interval, markdown, percent, points
 
@@ -105,7 +104,7 @@ def _span(counts: pd.Series) -> str:
 
 def effect_cell(line) -> str:
     """Accuracy, its difference from the primary run in points with the interval, the exact p and Holm's."""
-    text = f"{percent(line.accuracy)} ({points(line.difference)} {_interval(line.low, line.high, line.note)}"
+    text = f"{percent(line.accuracy)} ({points(line.difference)} {interval(line.low, line.high, line.note)}"
     before = f" ({line.unjudged_primary} in the primary run)" if line.unjudged_primary else ""
     unjudged = f", {line.unjudged} unjudged{before}" if line.unjudged or before else ""
     return f"{text}, p {stats.format_p(line.p_value)}, Holm {stats.format_p(line.p_holm)}){unjudged}"
@@ -113,14 +112,14 @@ def effect_cell(line) -> str:
 
 def flip_cell(line) -> str:
     """Flips among the rows judged on both sides, their share with its interval, and the exact p of accuracy."""
-    ends = _interval(line.flip_low, line.flip_high, line.flip_interval)
+    ends = interval(line.flip_low, line.flip_high, line.flip_interval)
     text = f"{line.flips}/{line.n_both}: {percent(line.flip_rate)} {ends}"
     return f"{text}, accuracy p {stats.format_p(line.p_value)}{_unjudged(line.n_rows - line.n_both)}"
 
 
 def directed_cell(line) -> str:
     """Hits among the rows that could move, their share with its interval, and the exact p of the direction."""
-    text = f"{line.hits}/{line.eligible}: {percent(line.rate)} {_interval(line.low, line.high, line.interval)}"
+    text = f"{line.hits}/{line.eligible}: {percent(line.rate)} {interval(line.low, line.high, line.interval)}"
     text += f", {line.against} the other way" if line.against else ""
     elsewhere = line.flips - line.hits - line.against
     text += f", {elsewhere} elsewhere" if elsewhere else ""
@@ -129,14 +128,9 @@ def directed_cell(line) -> str:
 
 def read_cell(line) -> str:
     """Accuracy with its interval; replies cut at the cap and verdicts recovered or not read, where there are some."""
-    text = f"{percent(line.accuracy)} {_interval(line.low, line.high, line.note)}"
+    text = f"{percent(line.accuracy)} {interval(line.low, line.high, line.note)}"
     counts = [f", {getattr(line, name)} {name}" for name in ("cut", "recovered") if getattr(line, name)]
     return text + "".join(counts) + _unjudged(line.unjudged)
-
-
-def _interval(low: float, high: float, kind: str) -> str:
-    # The dagger keeps the exact bound apart from the others, as in the tables of `lib.tables`.
-    return interval(low, high) + ("†" if kind in (NOTE_NO_VARIATION, EXACT_BOUND) else "")
 
 
 def _unjudged(rows: int) -> str:
@@ -154,7 +148,7 @@ def retest_markdown(table: pd.DataFrame) -> str:
             "questions": line.n_questions,
             "rows": line.n_rows,
             "all repeats equal": f"{line.equal} of {line.n_rows - line.unjudged}{_unjudged(line.unjudged)}",
-            "pairs that differ": f"{percent(line.disagreement)} {_interval(line.low, line.high, line.interval)}",
+            "pairs that differ": f"{percent(line.disagreement)} {interval(line.low, line.high, line.interval)}",
             "accuracy over repeats": f"{percent(line.accuracy_low)} to {percent(line.accuracy_high)}",
             "noise in points": f"{100 * line.noise:.1f}",
         }
@@ -182,7 +176,7 @@ def grid_markdown(table: pd.DataFrame) -> str:
         return NOTHING_YET
     lines = table.assign(
         text=[
-            f"{points(line.difference)} {_interval(line.low, line.high, line.note)}, {stats.format_p(line.p_holm)}"
+            f"{points(line.difference)} {interval(line.low, line.high, line.note)}, {stats.format_p(line.p_holm)}"
             for line in table.itertuples()
         ],
         pair=[f"− {b}" for b in table["b"]],

@@ -17,13 +17,12 @@ from lib.conditions import CONDITIONS
 from lib.exact import sign_test
 from lib.plan import PRIMARY_RUN
 from lib.power import smallest_difference
-from lib.resampling import NOTE_NO_VARIATION, cluster_bootstrap
+from lib.resampling import EXACT_BOUND, NOTE_NO_VARIATION, cluster_bootstrap
 
 _QUESTION = ["dataset", "question_id"]
 _SIDE = ["verdict", "correct", "status", "label"]
 # A prompt that is no design's first version has no primary run of its own: what it is compared with.
 _BASES = {"S": "C.v1", "C": "C.v1", "H": "H.v1"}
-EXACT_BOUND = "exact bound"
 _LEVEL = {"unsupported": 0, "partially_supported": 1, "supported": 2}
 
 

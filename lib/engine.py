@@ -19,7 +19,6 @@ from lib.budget import Budget
 from lib.expected import Expected
 from lib.owners import start_owner
 from lib.pace import Pace
-from lib.parsing import parse_reply
 from lib.plan import CHUNK, Call, Plan, chunks
 from lib.providers import CallError, Provider
 from lib.recorded import Stored, now, stored
@@ -61,7 +60,7 @@ class Engine:
         self._answers = bool(store.where(call.key for call in islice(plan, CHUNK)))
         self.answered = self.failed = self._in_a_row = 0
         self.stopped = ""
-        self._unjudged: Counter[str] = Counter()
+        self._lacking: Counter[str] = Counter()
         self._bar = tqdm(total=self._limit, desc=plan.judge.name, unit="call")
 
     async def run(self) -> None:
@@ -177,7 +176,7 @@ class Engine:
 
     def _fail(self, call: Call, error: CallError, tried: Tried) -> None:
         self.failed += 1
-        self._unjudged["failed"] += 1
+        self._lacking["failed"] += 1
         self._bar.update()
         self._failures.append((call.key, call.text, str(error), error.kind, tried.attempts))
         self._wake.set()
@@ -231,12 +230,11 @@ class Engine:
         if batch:
             self._in_a_row, self._answers = 0, True
         if not self._bar.disable:
-            parsed = [parse_reply(reply.text, reply.finish_reason) for reply in batch]
-            self._unjudged.update(each.reason for each in parsed if each.verdict is None)
-            unjudged = " ".join(f"{name}={n}" for name, n in sorted(self._unjudged.items())) or "0"
+            self._lacking.update(filter(None, map(self._plan.lacks, batch)))
+            lacking = " ".join(f"{name}={n}" for name, n in sorted(self._lacking.items())) or "0"
             spent = self.budget.spent
             cost = "cost unknown" if spent is None else f"${spent:.2f}"
-            self._bar.set_postfix_str(f"unjudged {unjudged}, {cost}", refresh=False)
+            self._bar.set_postfix_str(f"{self._plan.lacking} {lacking}, {cost}", refresh=False)
         self._bar.update(len(batch))
 
     async def _renew(self) -> None:

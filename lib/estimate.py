@@ -17,6 +17,7 @@ import pandas as pd
 from lib.conditions import GROUPS, NothingToAsk, apply, find
 from lib.cost import estimate
 from lib.expected import Expected
+from lib.generate import rows_by
 from lib.judges import load_judge
 from lib.labels import build_rows
 from lib.notebooks import declared_parameters, notebook_path
@@ -43,9 +44,9 @@ def estimate_sweep(grid: Path, store: Store) -> pd.DataFrame:
     for run in read_grid(grid):
         p = SimpleNamespace(**{**defaults, **run.values})
         for dataset in p.datasets:
-            rows = (dataset, str(source_of_text(dataset, p)), p.n_questions, p.seed)
+            rows = (dataset, str(source_of_text(dataset, p)), p.n_questions, p.seed, tuple(p.generators))
             if rows not in known:
-                known[rows] = _rows(dataset, p, unreached)
+                known[rows] = _rows(dataset, p, store, unreached)
             frame, lengths = known[rows]
             judge, conditions = load_judge(p.judge), find(p.condition)
             with suppress(NothingToAsk):
@@ -89,21 +90,24 @@ def source_of_text(dataset: str, p) -> str:
     return str(p.files.get(dataset, p.source))
 
 
-def _rows(dataset: str, p, unreached: set[str]) -> tuple[pd.DataFrame, str]:
+def _rows(dataset: str, p, store: Store, unreached: set[str]) -> tuple[pd.DataFrame, str]:
+    questions = None
     try:
         if dataset not in p.files and p.source in unreached:
             raise ValueError(f"the {p.source} could not be reached for another dataset, and is not tried again")
-        return build_rows(load_questions(dataset, source_of(dataset, p), p.n_questions, p.seed)), "rows"
-    except Exception as error:  # no network, no file, no such copy: whatever it is, an estimate can still be made
-        print(f"{dataset}: {' '.join(str(error).split())[:200]}", file=sys.stderr)
-        if dataset not in p.files:
+        questions = load_questions(dataset, source_of(dataset, p), p.n_questions, p.seed)
+        return rows_by(p.generators, questions, store), "rows"
+    except Exception as error:  # no network, no file, no answers yet: whatever it is, an estimate can still be made
+        print(f"{dataset}: {' '.join(str(error).split())[:300]}", file=sys.stderr)
+        if questions is None and dataset not in p.files:
             unreached.add(p.source)
     sample = build_rows(load_questions(dataset))
-    copies = -(-2 * p.n_questions // len(sample))
+    n_rows = 2 * p.n_questions * max(1, len(p.generators))
+    copies = -(-n_rows // len(sample))
     many = [
         sample.assign(row_id=sample["row_id"] + f"-{n}", question=sample["question"] + f" {n}") for n in range(copies)
     ]
-    return pd.concat(many, ignore_index=True)[: 2 * p.n_questions], "sample's texts"
+    return pd.concat(many, ignore_index=True)[:n_rows], "sample's texts"
 
 
 def summary(estimates: pd.DataFrame) -> str:

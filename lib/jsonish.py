@@ -50,6 +50,19 @@ _ITEM = re.compile(
     re.S | re.X,
 )
 
+_OTHER_THINKING = re.compile(
+    r"""(?:\[THINK\].*?(?:\[/THINK\]|(?P<endless>\Z))
+    |<\|(?:begin_of_)?(?:thought|thinking|think)\|>.*?(?:<\|(?:end_of_|/)(?:thought|thinking|think)\|>|(?P<b>\Z))
+    |<\|channel\|>(?:analysis|commentary)\b.*?(?:<\|channel\|>final<\|message\|>|(?P<c>\Z))
+    |<unused94>thought.*?(?:<unused95>|(?P<d>\Z)))""",
+    re.S | re.X,
+)
+
+
+def plain_thinking(text: str) -> str:
+    """The text with the thinking of other models' templates in the form of `<think>`."""
+    return _OTHER_THINKING.sub(lambda mark: "<think>" if mark.lastgroup else "\n", text)
+
 
 def is_verdict(key: str) -> bool:
     """Whether a key is `verdict`, in whatever case."""

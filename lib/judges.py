@@ -121,21 +121,20 @@ class Judge:
 
     def request(self, prompt: Prompt, row: Mapping[str, object], repeat: int = 0) -> dict:
         """The request that asks this judge `prompt` about `row`, the `repeat`-th time. JSON types only."""
-        params = dict(self.send)
-        if self.provider == "lexical":
-            params["design"] = prompt.design
+        form = {"design": prompt.design} if self.provider == "lexical" else _form(self, prompt)
+        return self.call(render(prompt, row), form, repeat)
+
+    def call(self, messages: list[dict[str, str]], params: Mapping[str, object], repeat: int = 0) -> dict:
+        """The request that sends `messages`, with what the entry sends and with `params`."""
+        sent = dict(self.send)
         if self.open_cap:
-            params.setdefault("max_tokens", self.open_cap)
-        if self.structured == "json_schema":
-            params |= _structured(self.provider, reply_schema(prompt, **self.schema_bounds))
-        if self.structured == "json_object":
-            params |= _json_mode(self.provider)
+            sent.setdefault("max_tokens", self.open_cap)
         return {
             "provider": self.provider,
             "endpoint": self.endpoint,
             "model": self.model,
-            "params": params,
-            "messages": render(prompt, row),
+            "params": {**sent, **params},
+            "messages": messages,
             "repeat": repeat,
         }
 
@@ -163,18 +162,18 @@ def cap_of(params: Mapping[str, object]) -> int | None:
     return caps[0] if caps and caps[0] > 0 else None
 
 
-def _json_mode(provider: str) -> dict:
-    """The parameters that hold a reply to JSON of whatever kind."""
-    if provider == "google":
-        return {"response_mime_type": "application/json"}
-    return {"response_format": {"type": "json_object"}}
-
-
-def _structured(provider: str, schema: dict) -> dict:
-    """The parameters that hold a reply to a JSON schema."""
-    if provider == "anthropic":
+def _form(judge: Judge, prompt: Prompt) -> dict:
+    """The parameters that hold a reply to the judge's form: none, JSON of whatever kind, or the prompt's schema."""
+    if judge.structured == "none":
+        return {}
+    if judge.structured == "json_object":
+        if judge.provider == "google":
+            return {"response_mime_type": "application/json"}
+        return {"response_format": {"type": "json_object"}}
+    schema = reply_schema(prompt, **judge.schema_bounds)
+    if judge.provider == "anthropic":
         return {"output_config": {"format": {"type": "json_schema", "schema": schema}}}
-    if provider == "google":
+    if judge.provider == "google":
         return {"response_mime_type": "application/json", "response_json_schema": schema}
     form = {"name": "judgment", "strict": True, "schema": schema}
     return {"response_format": {"type": "json_schema", "json_schema": form}}

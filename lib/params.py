@@ -93,15 +93,16 @@ def unknown(name: str, declared: set[str], where: str = "") -> str:
 def run_name(p) -> str:
     """The name of the rows that these parameters select; what is made from them is stored under it.
 
-    `p` has source, files, datasets, n_questions and seed, and may have judges and designs. Local files enter by
-    their content, so that two versions of a benchmark never share a folder. Raises ValueError for a value that
-    selects nothing, or that would select something else than it says.
+    `p` has source, files, datasets, n_questions and seed, and may have judges, designs and generators. Local files
+    enter by their content, so that two versions of a benchmark never share a folder. Raises ValueError for a value
+    that selects nothing, or that would select something else than it says.
     """
     if p.source not in ("sample", "hub"):
         raise ValueError(f"source is sample or hub, not {p.source!r}; name a local file in files, by its dataset")
-    for name in ("datasets", "designs", "judges"):
+    for name in ("datasets", "designs", "judges", "generators"):
         values = getattr(p, name, ("",))
-        if not values or len(set(values)) < len(values):
+        # Without generators the rows are the benchmarks' own.
+        if (not values and name != "generators") or len(set(values)) < len(values):
             raise ValueError(f"{name} must name at least one, each once, not {list(values)}")
     for name in p.files:
         if name not in p.datasets:
@@ -116,7 +117,8 @@ def run_name(p) -> str:
     if p.files:
         parts = [f"{name} {_sha256(local_file(path))}" for name, path in sorted(p.files.items())]
         tag += "+files-" + hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
-    return f"{tag}-{p.n_questions}q-seed{p.seed}"
+    made = f"--by-{'+'.join(p.generators)}" if getattr(p, "generators", ()) else ""
+    return f"{tag}-{p.n_questions}q-seed{p.seed}{made}"
 
 
 def _sha256(path: Path) -> str:

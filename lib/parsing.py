@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
-from lib.jsonish import BLANKS, MARK, START, is_verdict, loose_pairs, scan, strict_pairs
+from lib.jsonish import BLANKS, MARK, START, is_verdict, loose_pairs, plain_thinking, scan, strict_pairs
 
 VERDICTS = ("supported", "partially_supported", "unsupported")
 STATUSES = ("whole", "embedded", "recovered", "unjudged")
@@ -35,13 +35,6 @@ _CITED = re.compile(
     r"""^[ \t]{0,3}>[^\n]*$|(?<!`)`(?!`)[^`\n]*`(?!`)
     |<(?P<tag>(?:question|reference|candidate)(?:-\d+)?)>.*?(?:</(?P=tag)>|\Z)""",
     re.M | re.S | re.I | re.X,
-)
-_OTHER_THINKING = re.compile(
-    r"""(?:\[THINK\].*?(?:\[/THINK\]|(?P<endless>\Z))
-    |<\|(?:begin_of_)?(?:thought|thinking|think)\|>.*?(?:<\|(?:end_of_|/)(?:thought|thinking|think)\|>|(?P<b>\Z))
-    |<\|channel\|>(?:analysis|commentary)\b.*?(?:<\|channel\|>final<\|message\|>|(?P<c>\Z))
-    |<unused94>thought.*?(?:<unused95>|(?P<d>\Z)))""",
-    re.S | re.X,
 )
 _AFTER_LABEL = re.compile(r"""[*_`"'”’]{0,6}(?:[ \t]*\r?$|[.!](?=[\s*_`"'”’)]|\Z))""", re.M)
 _REFUSAL = re.compile(
@@ -75,30 +68,51 @@ class _Object:
 
 def parse_reply(text: str | None, finish_reason: str | None = None) -> Parsed:
     """Read the verdict of one reply; `finish_reason` is the provider's word for why it ended. Raises nothing."""
-    finish = str(finish_reason or "").rsplit(".", 1)[-1].lower()
-    if finish in _REFUSED or finish.startswith("blocked"):
+    finish = _finish(finish_reason)
+    if finish == "refused":
         return Parsed(None, "unjudged", "refused")
-    text = _plain_thinking(text if isinstance(text, str) else "").lstrip(BLANKS)
+    text = plain_thinking(text if isinstance(text, str) else "").lstrip(BLANKS)
     # The usual reply is one object and nothing else: no need to look for where it begins and ends.
     whole = strict_pairs(text.rstrip(BLANKS))
     objects, prose, cut = _outside(text) if whole is None else ([_object(whole, strict=True)], _BLOCK, False)
     rest = prose.strip(BLANKS)
-    said = list(_said(prose, finish in _LENGTH))
-    if finish in _LENGTH and _cited_in_a_cut_text(prose):
+    said = list(_said(prose, finish == "cut"))
+    if finish == "cut" and _cited_in_a_cut_text(prose):
         return Parsed(None, "unjudged", "truncated")
     # A verdict's key outside of every object: a string was broken out of, and what was read may be its inside.
     said += ["conflict"] if objects and _STRAY_KEY.search(prose) else []
     if parsed := _decide(objects, said, "whole" if rest == _BLOCK else "embedded"):
         return parsed
-    if cut or finish in _LENGTH:
+    if cut or finish == "cut":
         return Parsed(None, "unjudged", "truncated")
     reason = "not_found" if rest and not _REFUSAL.match(rest) else "refused" if rest else "empty"
     return Parsed(None, "unjudged", reason)
 
 
-def _plain_thinking(text: str) -> str:
-    """The text with the thinking of other models' templates in the form of `<think>`."""
-    return _OTHER_THINKING.sub(lambda mark: "<think>" if mark.lastgroup else "\n", text)
+def answer_text(text: str | None, finish_reason: str | None = None) -> tuple[str, str]:
+    """A reply that is an answer: its text without thinking and outer blanks, and what is wrong with it.
+
+    That is `refused` or `empty` (then there is no text), `cut` at the output cap, or "".
+    """
+    finish = _finish(finish_reason)
+    plain, kept, at = plain_thinking(text if isinstance(text, str) else ""), [], 0
+    for mark in MARK.finditer(plain):
+        if mark["end_tag"] or mark["think"]:
+            # An end without a beginning: all before it was thinking.
+            kept = [] if mark["end_tag"] else [*kept, plain[at : mark.start()]]
+            at = mark.end()
+    answer = "".join([*kept, plain[at:]]).strip()
+    if finish == "refused" or not answer:
+        return "", finish if finish == "refused" else "empty"
+    return answer, finish
+
+
+def _finish(reason: str | None) -> str:
+    """Whether a reply was `refused` or `cut` by the provider's word for why it ended, else ""."""
+    word = str(reason or "").rsplit(".", 1)[-1].lower()
+    if word in _REFUSED or word.startswith("blocked"):
+        return "refused"
+    return "cut" if word in _LENGTH else ""
 
 
 def _cited_in_a_cut_text(prose: str) -> bool:

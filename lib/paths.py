@@ -20,6 +20,7 @@ DATA = ROOT / "data"
 SAMPLE = DATA / "sample"
 RECORDED = DATA / "recorded"
 EXPECTED = DATA / "expected"
+LABELS = DATA / "labels"
 
 # What runs write. A test or a second study may point elsewhere; the committed inputs stay where they are.
 OUT = Path(os.environ["JUDGE_OUT"]).resolve() if os.environ.get("JUDGE_OUT") else ROOT

@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import ClassVar
 
 import pandas as pd
 
 from lib.judges import Judge
 from lib.parsing import parse_reply
 from lib.prompts import load_prompt
-from lib.recorded import call_key, canonical
+from lib.recorded import Stored, call_key, canonical
 from lib.store import Store
 
 # Keys looked up, claimed and parsed at a time: bounds memory, however many rows there are.
@@ -58,6 +59,11 @@ class Plan:
     prompts: tuple[str, ...]
     judge: Judge
     settings: Mapping[str, Setting] = field(default_factory=dict)
+    lacking: ClassVar[str] = "unjudged"
+
+    def lacks(self, reply: Stored) -> str:
+        """Why a reply gives no verdict, for the progress bar; "" if it does."""
+        return parse_reply(reply.text, reply.finish_reason).reason
 
     @property
     def conditions(self) -> Sequence[str]:

@@ -50,3 +50,18 @@ def smallest_difference(n_questions: int, worse: float = 0.0) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if sign_test_power(n_questions, middle, worse) >= POWER else (middle, high)
     return high - worse
+
+
+def questions_needed(better: float, worse: float = 0.0, most: int = 100_000) -> float:
+    """How many questions the sign test needs to find, with power 0.8, that this share turns out better than worse.
+
+    NaN where more than `most` would be needed, or `better` is not the larger share. ValueError as `sign_test_power`.
+    """
+    if not worse < better or sign_test_power(most, better, worse) < POWER:
+        return math.nan
+    low, high = 0, most
+    # Power grows with the number of questions, but for small steps where the test's threshold moves.
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if sign_test_power(middle, better, worse) >= POWER else (middle, high)
+    return float(high)

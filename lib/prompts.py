@@ -63,18 +63,48 @@ def load_prompt(prompt_id: str) -> Prompt:
     if prompt_id not in prompt_ids():
         raise ValueError(f"prompt {prompt_id!r} has no file; there are {', '.join(prompt_ids())}")
     prompt = read_prompt(path)
-    locked = json.loads(LOCK.read_text(encoding="utf-8")).get(prompt_id)
-    if locked != prompt.sha256:
+    _check_lock(path, prompt_id, prompt.sha256)
+    return prompt
+
+
+def load_instruction(name: str) -> str:
+    """The system text that asks a generator for an answer: `prompts/answers/<name>.md`, locked as the prompts are.
+
+    Raises ValueError for an unknown name and for a text that differs from the lock.
+    """
+    path = paths.PROMPTS / "answers" / f"{name}.md"
+    there = _instructions()
+    if path not in there:
+        raise ValueError(f"instruction {name!r} has no file; there are {', '.join(each.stem for each in there)}")
+    text = _text(path)
+    _check_lock(path, f"answers/{name}", _sha256(text))
+    return text.strip()
+
+
+def _instructions() -> list[Path]:
+    return sorted((paths.PROMPTS / "answers").glob("*.md"))
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8").replace("\r\n", "\n")
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _check_lock(path: Path, name: str, sha256: str) -> None:
+    locked = json.loads(LOCK.read_text(encoding="utf-8")).get(name)
+    if locked != sha256:
         what = "is not in prompts/LOCK.json" if locked is None else "differs from prompts/LOCK.json"
         undo = "" if locked is None else "undo the edit, or save it as a new version and "
         raise ValueError(f"{paths.shown(path)} {what}; {undo}run `make lock-prompts`")
-    return prompt
 
 
 def read_prompt(path: Path) -> Prompt:
     """A prompt file read and checked, without the lock. Raises ValueError as `load_prompt` does."""
     shown = paths.shown(path)
-    text = path.read_text(encoding="utf-8").replace("\r\n", "\n")
+    text = _text(path)
     parts = _PARTS.match(text)
     if parts is None:
         raise ValueError(f"{shown}: expected front matter between --- lines, then `# system`, then `# user`")
@@ -97,7 +127,7 @@ def read_prompt(path: Path) -> Prompt:
         keys=keys,
         system=Template(parts["system"].strip()).substitute(),
         user=parts["user"].strip(),
-        sha256=hashlib.sha256(text.encode()).hexdigest(),
+        sha256=_sha256(text),
     )
 
 
@@ -154,6 +184,7 @@ def write_lock() -> dict[str, str]:
     """
     old = json.loads(LOCK.read_text(encoding="utf-8")) if LOCK.exists() else {}
     new = {prompt_id: read_prompt(paths.PROMPTS / f"{prompt_id}.md").sha256 for prompt_id in prompt_ids()}
+    new |= {f"answers/{path.stem}": _sha256(_text(path)) for path in _instructions()}
     changed = [prompt_id for prompt_id, sha in old.items() if new.get(prompt_id) != sha]
     if changed:
         raise ValueError(f"locked prompts were edited or removed: {', '.join(changed)}; save edits as new versions")

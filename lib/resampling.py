@@ -17,6 +17,8 @@ ALPHA = 0.05
 NOTE_EMPTY = "empty"
 NOTE_ONE_CLUSTER = "one cluster gives no interval"
 NOTE_NO_VARIATION = "no variation between questions: exact bound"
+# The same in one word, where tables name kinds of intervals.
+EXACT_BOUND = "exact bound"
 NOTE_NO_BOUND = "no variation between questions, and no bounds to tell how far it could be"
 
 _NO_BOUNDS = (math.nan, math.nan)

@@ -85,6 +85,8 @@ def command(p, judge: str, cells: Sequence[tuple[str, str, str]]) -> str:
     values = {name: getattr(p, name) for name in ("source", "files", "n_questions", "seed")}
     conditions, datasets, designs = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
     values |= {"judge": judge, "datasets": datasets, "designs": designs}
+    if getattr(p, "generators", ()):
+        values["generators"] = list(p.generators)
     if conditions != ["primary"]:
         values["condition"] = "+".join(conditions)
     text = yaml.safe_dump(values, default_flow_style=True, width=10_000, sort_keys=False).strip()
@@ -103,6 +105,28 @@ def read_rows(run: str, datasets: Sequence[str]) -> pd.DataFrame:
     """The rows of a run in the order of `datasets`; those of a dataset that was not written are not there."""
     files = [path for path in (_rows_path(run, dataset) for dataset in datasets) if path.exists()]
     return pd.concat(map(pd.read_parquet, files), ignore_index=True) if files else pd.DataFrame()
+
+
+def write_answers(run: str, answers: pd.DataFrame) -> list[Path]:
+    """Write generated answers (`lib.generate.answers`), one file a generator."""
+    return [
+        write_table(_answers_path(run, generator), part.reset_index(drop=True))
+        for generator, part in answers.groupby("generator", sort=False)
+    ]
+
+
+def read_answers(run: str, generators: Sequence[str]) -> pd.DataFrame:
+    """The answers of a run. Raises ValueError for a generator whose answers were not written."""
+    files = [_answers_path(run, generator) for generator in generators]
+    if absent := [path.stem for path in files if not path.exists()]:
+        raise ValueError(
+            f"there are no answers of {', '.join(absent)} for {run}; run 11-generate with these parameters"
+        )
+    return pd.concat(map(pd.read_parquet, files), ignore_index=True)
+
+
+def _answers_path(run: str, generator: str) -> Path:
+    return paths.JUDGMENTS / run / "answers" / f"{generator}.parquet"
 
 
 def _rows_path(run: str, dataset: str) -> Path:

@@ -61,7 +61,8 @@ def read_grid(path: Path) -> list[SweepRun]:
         raise ValueError(f"{shown}: two points of the grid have the same name")
     for run in runs:
         check_parameters(notebook_path(run.notebook), run.values)
-        for judge in [*run.values.get("judges", []), *filter(None, [run.values.get("judge")])]:
+        named = [name for key in ("judges", "generators") for name in run.values.get(key, [])]
+        for judge in [*named, *filter(None, [run.values.get("judge")])]:
             load_judge(judge)
         if "condition" in run.values:
             find(str(run.values["condition"]))

@@ -6,12 +6,13 @@ Numbers are fractions until they are rendered, and an empty slice is `n/a`. The 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 
 import pandas as pd
 
 from lib import stats
 from lib.labels import complexity_bins
-from lib.resampling import NOTE_NO_VARIATION
+from lib.resampling import EXACT_BOUND, NOTE_NO_VARIATION
 
 DESIGNS = ("C", "H", "R", "B", "S")
 STAGES = ("whole", "embedded", "recovered", "unjudged")
@@ -82,14 +83,16 @@ def percent(fraction: float) -> str:
     return "n/a" if pd.isna(fraction) else f"{100 * fraction:.1f}"
 
 
-def interval(low: float, high: float) -> str:
-    """`[95.0, 99.2]` in percent or points, or `[n/a]`."""
-    return "[n/a]" if pd.isna(low) or pd.isna(high) else f"[{percent(low)}, {percent(high)}]"
+def interval(low: float, high: float, note: str = "") -> str:
+    """`[95.0, 99.2]` in percent or points, or `[n/a]`; with a dagger if `note` says that it is an exact bound."""
+    if pd.isna(low) or pd.isna(high):
+        return "[n/a]"
+    # Two kinds of interval stand in one table: the mark keeps them apart.
+    return f"[{percent(low)}, {percent(high)}]" + ("†" if note in (NOTE_NO_VARIATION, EXACT_BOUND) else "")
 
 
 def _interval(line) -> str:
-    # Two kinds of interval stand in one table: the mark keeps them apart.
-    return interval(line.low, line.high) + ("†" if line.note == NOTE_NO_VARIATION else "")
+    return interval(line.low, line.high, line.note)
 
 
 def points(difference: float) -> str:
@@ -158,24 +161,24 @@ def accuracy_markdown(table: pd.DataFrame) -> str:
     groups = table.groupby(["dataset", "judge"])["accuracy"]
     best = (table["accuracy"] == groups.transform("max")) & (table["accuracy"] > groups.transform("min"))
     texts = table.assign(text=[_accuracy_cell(*each) for each in zip(table.itertuples(), best, strict=True)])
-    return markdown(_by_design(texts, ["dataset", "judge"]))
+    return markdown(by_design(texts, ["dataset", "judge"]))
 
 
 def kind_markdown(table: pd.DataFrame) -> str:
     """Table 15 for people: one line a dataset x kind x judge, one column a design."""
     texts = [f"{percent(line.accuracy)} {_interval(line)}" for line in table.itertuples()]
-    return markdown(_by_design(table.assign(text=texts), ["dataset", "kind", "judge"]))
+    return markdown(by_design(table.assign(text=texts), ["dataset", "kind", "judge"]))
 
 
 def paired_markdown(table: pd.DataFrame) -> str:
     """A paired table for people: the difference in points, its interval, questions won, exact p and Holm's.
 
-    A star marks a line where the unadjusted test and the interval disagree, a dagger an exact bound.
+    `table` is that of `lib.stats.compare_all`, with its groups first. A star marks a line where the unadjusted test
+    and the interval disagree, a dagger an exact bound.
     """
+    groups = table.columns[: list(table.columns).index("a")]
     columns: dict[str, Callable] = {
-        "dataset": lambda line: line.dataset,
-        "judge": lambda line: line.judge,
-        "complexity": lambda line: getattr(line, "complexity_bin", ""),
+        **{"complexity" if name == "complexity_bin" else name: attrgetter(name) for name in groups},
         "pair": lambda line: f"{line.a} − {line.b}",
         "questions": lambda line: line.n_questions,
         "points": lambda line: points(line.difference),
@@ -184,8 +187,6 @@ def paired_markdown(table: pd.DataFrame) -> str:
         "exact p": lambda line: stats.format_p(line.p_value) + ("" if line.agree else " *"),
         "Holm p": lambda line: stats.format_p(line.p_holm),
     }
-    if "complexity_bin" not in table:
-        del columns["complexity"]
     lines = [{name: render(line) for name, render in columns.items()} for line in table.itertuples()]
     return markdown(pd.DataFrame(lines, columns=list(columns)))
 
@@ -197,7 +198,8 @@ def _accuracy_cell(line, best: bool) -> str:
     return f"{accuracy} {_interval(line)}{tokens}{unjudged}"
 
 
-def _by_design(texts: pd.DataFrame, index: list[str]) -> pd.DataFrame:
+def by_design(texts: pd.DataFrame, index: list[str]) -> pd.DataFrame:
+    """A long table with the column `text` as a wide one: a line for each of `index`, a column a design."""
     wide = texts.pivot(index=index, columns="design", values="text")
     order = texts[index].drop_duplicates()
     columns = [design for design in DESIGNS if design in wide]

@@ -9,7 +9,7 @@ import pytest
 from lib.judges import Judge, load_judge, open_provider
 from lib.plan import Plan, judgments
 from lib.providers import CallError, local
-from lib.record import recorded_plan
+from lib.record import construction_plan
 from lib.run import execute
 from lib.store import Store
 
@@ -41,7 +41,7 @@ def test_greedy_replies_repeat_byte_for_byte(rows):
 
 def test_a_recorded_reply_is_what_the_model_says_here_too_or_at_least_has_its_form():
     """On the kind of processor that recorded it the bytes are equal; elsewhere the schema still holds."""
-    plan = recorded_plan("smollm2", 1, ("C.v1",), "primary")
+    plan = construction_plan("smollm2", 1, ("C.v1",), "primary")
     few = Plan(plan.rows[:1], plan.prompts[:1], plan.judge)
     fresh = Store(":memory:", recorded=())
     ask(few, fresh)

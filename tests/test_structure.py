@@ -35,14 +35,14 @@ ORDER = [
     ["providers.local"],
     ["judges"],
     ["labels", "stats", "pace"],
-    ["plan", "attempts", "prices", "changes"],
-    ["expected", "ledger", "hints", "spilled", "conditions"],
-    ["cost", "landing", "sweeps", "effects", "slices"],
+    ["plan", "attempts", "prices", "changes", "labelling", "agreement"],
+    ["expected", "ledger", "hints", "spilled", "conditions", "generate", "label_widget"],
+    ["cost", "landing", "sweeps", "effects", "slices", "generated"],
     ["budget", "tables"],
-    ["engine", "batch"],
+    ["engine", "batch", "reported", "standards"],
     ["run", "estimate", "diagnosis"],
     ["record", "figures", "findings"],
-    ["effect_figures", "effect_findings"],
+    ["effect_figures", "effect_findings", "standard_tables", "generated_tables"],
 ]
 
 
@@ -61,6 +61,8 @@ def tagged(cell, tag):
 
 def test_the_notebooks_of_this_phase_are_there():
     first = ["00-quickstart", "10-labels", "20-judge", "30-designs", "40-diagnostics"]
+    first[2:2] = ["11-generate"]
+    first += ["50-label-standards", "60-generated-answers"]
     assert [path.stem for path in NOTEBOOKS][: len(first)] == first
 
 

@@ -1,0 +1,59 @@
+"""The labelling widget: one row at a time, blind, with buttons and keys. Its logic is `lib.labelling`.
+
+What the browser draws is `label_widget.js`. It is sent a row's texts and nothing else of the row.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anywidget
+import traitlets
+
+from lib import paths
+from lib.labelling import CANNOT_TELL, SHOWN, Session
+
+KEYS = {"1": "supported", "2": "partially_supported", "3": "unsupported", "0": CANNOT_TELL}
+
+
+class LabelWidget(anywidget.AnyWidget):
+    """Shows the current row of a session and saves what is chosen.
+
+    Keys work while the widget has the focus: 1, 2, 3 for the labels, 0 for "cannot tell", b for back.
+    """
+
+    _esm = Path(__file__).with_suffix(".js")
+    choices = traitlets.List(list(map(list, KEYS.items()))).tag(sync=True)
+    state = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, session: Session):
+        self.session, self._turn = session, 0
+        super().__init__(state=self._state())
+        self.on_msg(lambda _, content, __: self.answer(content))
+
+    def answer(self, message: dict) -> None:
+        """Do what the browser asks: `label` with `note`, or `back`. What cannot be saved is said, and nothing moves."""
+        error = ""
+        try:
+            if message.get("back"):
+                self.session.back()
+            elif not self.session.finished:
+                self.session.label(str(message.get("label")), str(message.get("note") or "").strip())
+        except (OSError, ValueError) as found:
+            # What a callback raises is seen by nobody, and the annotator would take the label for saved.
+            said = getattr(found, "strerror", None) or found
+            error = f"Not saved to {paths.shown(self.session.path)}: {said}"
+        self._turn += 1
+        self.state = self._state(error)
+
+    def _state(self, error: str = "") -> dict:
+        session = self.session
+        # The turn makes each state another one: the browser waits for it.
+        state = {"total": len(session), "done": session.done, "finished": session.finished, "turn": self._turn}
+        if session.finished:
+            done = {"said": f"All {len(session)} rows have a label. Go back to look at one again.", "texts": {}}
+            return state | done | {"error": error, "label": "", "note": ""}
+        row = session.current()
+        before = f", this one as {row['label'].replace('_', ' ')}" if row["label"] else ""
+        state |= {"said": f"{session.done} of {len(session)} labelled{before}", "error": error}
+        return state | {"label": row["label"], "note": row["note"], "texts": {name: row[name] for name in SHOWN}}

@@ -80,7 +80,7 @@ def confusion(rows: pd.DataFrame, standards: Mapping[str, pd.Series], a: str, b:
 
 
 def disagreements(rows: pd.DataFrame, standards: Mapping[str, pd.Series], given: pd.DataFrame) -> pd.DataFrame:
-    """The rows on which two standards differ: all labels, the notes of `given` (`lib.labelling.gather`), texts."""
+    """The rows on which two standards differ: all labels, the notes of `given` (`lib.label_files.gather`), texts."""
     both, names = joined(rows, standards), list(standards)
     apart = both[both[names].nunique(axis=1) > 1]
     written = given[given["note"] != ""]

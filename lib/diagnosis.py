@@ -12,7 +12,7 @@ import pandas as pd
 
 from lib import stats
 from lib.conditions import CONDITIONS
-from lib.effects import effects, with_holm
+from lib.effects import effects
 from lib.plan import PRIMARY_RUN
 from lib.prompts import load_prompt
 from lib.slices import Slice
@@ -163,7 +163,7 @@ def prompt_pairs(judged: pd.DataFrame, pairs: Sequence[tuple[str, str]], by: Seq
     Unlike in the tables of `lib.tables`, versions of one design stand side by side, and `p_holm` is by judge.
     """
     table = stats.compare_all(judged.assign(design=judged["prompt"]) if len(judged) else judged, by, pairs)
-    table = with_holm(table) if len(table) else table
+    table = stats.with_holm(table) if len(table) else table
     return table if "dataset" in table else table.assign(dataset="all")
 
 

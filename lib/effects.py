@@ -55,7 +55,7 @@ def effects(paired: pd.DataFrame, by: Sequence[str] = ("judge", "condition", "pr
     """What each condition does to accuracy and to verdicts, one line a group of `pairs`.
 
     Columns: `by`; n_questions, n_rows; accuracy_primary, accuracy, their `difference` with low, high (cluster
-    bootstrap), the questions better, worse, tied, p_value (exact sign test) and p_holm (see `with_holm`);
+    bootstrap), the questions better, worse, tied, p_value (exact sign test) and p_holm (see `lib.stats.with_holm`);
     `smallest`: the net share of questions that the slice detects with power 0.8, given as many in the other
     direction as were seen; unjudged_primary, unjudged (rows); n_both (rows judged on both sides), flips among
     them, flip_rate with flip_low, flip_high, flip_interval (see `share`). Fractions; an empty slice is NaN.
@@ -92,16 +92,7 @@ def effects(paired: pd.DataFrame, by: Sequence[str] = ("judge", "condition", "pr
         )
     if not lines:
         return pd.DataFrame(columns=list(by))
-    return with_holm(pd.DataFrame(lines))
-
-
-def with_holm(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with `p_holm`: Holm's adjustment (1979) over the lines of each judge.
-
-    One judge's conclusions do not depend on which others stand beside it.
-    """
-    adjusted = table.groupby("judge", sort=False)["p_value"].transform(lambda p: stats.holm(p))
-    return table.assign(p_holm=adjusted)
+    return stats.with_holm(pd.DataFrame(lines))
 
 
 def _smallest(compared: stats.Comparison) -> float:

@@ -32,9 +32,9 @@ def read_generated(run: str, p, judges: Sequence[str]) -> tuple[pd.DataFrame, li
     provider. A cell that was made from other answers or settings is not read. No judgment at all: an empty frame.
     """
     rows, found, notes = read_rows(run, p.datasets), [], []
-    makers = {name: _model(name) for name in p.generators}
     for judge in judges:
         entry, missing = load_judge(judge), []
+        own = {name: _model(name) == _model(judge) for name in p.generators}
         for dataset in p.datasets:
             mine = rows[rows["dataset"] == dataset] if len(rows) else rows
             for prompt in p.designs:
@@ -44,7 +44,7 @@ def read_generated(run: str, p, judges: Sequence[str]) -> tuple[pd.DataFrame, li
                 if judged is None or judged["key"].tolist() != keys:
                     missing.append(("primary", dataset, prompt))
                 else:
-                    found.append(judged.assign(same_model=mine["generator"].map(makers).eq(_model(judge)).to_numpy()))
+                    found.append(judged.assign(same_model=mine["generator"].map(own).to_numpy(dtype=bool)))
         if missing:
             notes.append(f"{len(missing)} cells by {judge} are not there: {command(p, judge, missing)}")
     if not found:
@@ -92,12 +92,18 @@ def accuracy(judged: pd.DataFrame, by: Sequence[str] = ("judge",)) -> pd.DataFra
     ].reset_index(drop=True)
 
 
+def paired(judged: pd.DataFrame) -> pd.DataFrame:
+    """Designs in pairs, degenerate answers left out: columns of `lib.stats.compare_all`, Holm's p by judge."""
+    return stats.with_holm(stats.compare_all(judged[~judged["degenerate"]], ["judge"]))
+
+
 def halves(judged: pd.DataFrame) -> pd.DataFrame:
     """Whether a judge sees that a half is missing: its verdict on the partial beside that on the full answer.
 
     Degenerate answers are left out: there nothing is missing. Columns: judge, design, n_questions, `answers` judged
     on both sides, unjudged, `lower`, `same`, `higher` (verdict on the partial), `share` lower with low, high, note
-    (bootstrap over questions), and p_value of the exact sign test over questions (lower against higher on balance).
+    (bootstrap over questions), p_value of the exact sign test over questions (lower against higher on balance), and
+    p_holm over the lines of a judge.
     """
     lines = []
     for (judge, design), part in judged[~judged["degenerate"]].groupby(["judge", "design"], sort=False):
@@ -118,7 +124,7 @@ def halves(judged: pd.DataFrame) -> pd.DataFrame:
             | {"p_value": test.p_value if len(both) else math.nan}
         )
     names = ["judge", "design", "n_questions", "answers", "unjudged", "lower", "same", "higher"]
-    return pd.DataFrame(lines, columns=[*names, "share", "low", "high", "note", "p_value"])
+    return stats.with_holm(pd.DataFrame(lines, columns=[*names, "share", "low", "high", "note", "p_value"]))
 
 
 def self_preference(judged: pd.DataFrame) -> pd.DataFrame:
@@ -128,9 +134,9 @@ def self_preference(judged: pd.DataFrame) -> pd.DataFrame:
     called supported minus that of the others. Its own may be better, so `excess` takes off the same difference as
     other judges see it: those of no generator's model, if there are any. The term is Panickssery et al.'s (2024); the
     estimate is a difference of differences. Both with _low, _high, _note (bootstrap over questions), p_value of the
-    exact sign test over questions of the excess, or of the difference where there is no other judge. Columns: judge,
-    design, n_questions, own, others (shares), these, `beside` (the other judges), and `note`: why there is no number,
-    or what it does not hold apart. Unjudged rows are left out.
+    exact sign test over questions of the excess, or of the difference where there is no other judge, and p_holm over
+    the lines of a judge. Columns: judge, design, n_questions, own, others (shares), these, `beside` (the other
+    judges), and `note`: why there is no number, or what it does not hold apart. Unjudged rows are left out.
     """
     full = judged[(judged["kind"] == "full") & judged["verdict"].notna()]
     full = full.assign(supported=(full["verdict"] == SUPPORTED).astype(float))
@@ -165,7 +171,7 @@ def self_preference(judged: pd.DataFrame) -> pd.DataFrame:
         )
     ends = [f"{name}{end}" for name in ("difference", "excess") for end in ("", "_low", "_high", "_note")]
     names = ["judge", "design", "n_questions", "own", "others", *ends, "p_value", "beside", "note"]
-    return pd.DataFrame(lines, columns=names)
+    return stats.with_holm(pd.DataFrame(lines, columns=names))
 
 
 def _by_question(rows: pd.DataFrame, own: set[str]) -> pd.DataFrame:

@@ -40,7 +40,11 @@ def accuracy_markdown(table: pd.DataFrame) -> str:
         + (f", {line.n_unjudged} unjudged" if line.n_unjudged else "")
         for line in table.itertuples()
     ]
-    return markdown(by_design(table.assign(text=texts), list(table.columns[: list(table.columns).index("design")])))
+    groups = list(table.columns[: list(table.columns).index("design")])
+    shown = by_design(table.assign(text=texts), groups)
+    if "same_model" in shown:
+        shown["same_model"] = shown["same_model"].map({True: "yes", False: "no"})
+    return markdown(shown.rename(columns={"same_model": "same model"}))
 
 
 def halves_markdown(table: pd.DataFrame) -> str:
@@ -55,6 +59,7 @@ def halves_markdown(table: pd.DataFrame) -> str:
             "higher": line.higher,
             "percent lower": f"{percent(line.share)} {interval(line.low, line.high, line.note)}",
             "exact p": stats.format_p(line.p_value),
+            "Holm p": stats.format_p(line.p_holm),
             "unjudged": line.unjudged,
         }
         for line in table.itertuples()
@@ -74,6 +79,7 @@ def self_preference_markdown(table: pd.DataFrame) -> str:
             "difference": f"{points(line.difference)} {interval(line.difference_low, line.difference_high)}",
             "beyond what others see": f"{points(line.excess)} {interval(line.excess_low, line.excess_high)}",
             "exact p": stats.format_p(line.p_value),
+            "Holm p": stats.format_p(line.p_holm),
             "beside": line.beside if isinstance(line.beside, str) else "",
             "note": line.note,
         }
@@ -83,7 +89,10 @@ def self_preference_markdown(table: pd.DataFrame) -> str:
 
 
 def findings(noise: pd.DataFrame, halves: pd.DataFrame) -> str:
-    """How much of the set can say anything, and which judges see that a half is missing, in sentences."""
+    """How much of the set can say anything, and which judges see that a half is missing, in sentences.
+
+    A judge is sure to see it if the exact test, after Holm over the judge's designs, and the interval agree.
+    """
     answers, degenerate = noise["answers"].sum(), noise["degenerate"].sum()
     lines = [
         f"- {degenerate} of {answers} partials say what the full answer says. Whatever a judge calls both, it counts "
@@ -91,8 +100,8 @@ def findings(noise: pd.DataFrame, halves: pd.DataFrame) -> str:
     ]
     for judge, part in halves.groupby("judge", sort=False):
         seen = [f"{x.design} {x.lower} of {x.answers}" for x in part.itertuples() if x.answers]
-        told = [x.design for x in part.itertuples() if x.p_value < stats.ALPHA and x.low > 0 and x.lower > x.higher]
-        end = f"sure for {', '.join(told)}" if told else "sure for none (exact p below 0.05 and an interval above 0)"
+        told = [x.design for x in part.itertuples() if x.p_holm < stats.ALPHA and x.low > 0 and x.lower > x.higher]
+        end = f"sure for {', '.join(told)}" if told else "sure for none"
         lines.append(
             f"- {judge} gives the half a lower verdict for {', '.join(seen)}: {end}."
             if seen

@@ -11,7 +11,8 @@ import anywidget
 import traitlets
 
 from lib import paths
-from lib.labelling import CANNOT_TELL, SHOWN, Session
+from lib.label_files import CANNOT_TELL, SHOWN
+from lib.labelling import Session
 
 KEYS = {"1": "supported", "2": "partially_supported", "3": "unsupported", "0": CANNOT_TELL}
 
@@ -32,7 +33,7 @@ class LabelWidget(anywidget.AnyWidget):
         self.on_msg(lambda _, content, __: self.answer(content))
 
     def answer(self, message: dict) -> None:
-        """Do what the browser asks: `label` with `note`, or `back`. What cannot be saved is said, and nothing moves."""
+        """Do what the browser asks: `label` with `note`, or `back`. What cannot be saved is said; nothing moves."""
         error = ""
         try:
             if message.get("back"):

@@ -113,12 +113,16 @@ def run_name(p) -> str:
     for name, least in least_of.items():
         if not least <= getattr(p, name, least) < 2**63:
             raise ValueError(f"{name} must be a number from {least} on, not {getattr(p, name)}")
-    tag = p.source
-    if p.files:
-        parts = [f"{name} {_sha256(local_file(path))}" for name, path in sorted(p.files.items())]
-        tag += "+files-" + hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
     made = f"--by-{'+'.join(p.generators)}" if getattr(p, "generators", ()) else ""
-    return f"{tag}-{p.n_questions}q-seed{p.seed}{made}"
+    return f"{source_name(p)}-{p.n_questions}q-seed{p.seed}{made}"
+
+
+def source_name(p) -> str:
+    """The name of where rows come from: `p.source`, with the content of local files where `p.files` names some."""
+    if not p.files:
+        return p.source
+    parts = [f"{name} {_sha256(local_file(path))}" for name, path in sorted(p.files.items())]
+    return f"{p.source}+files-" + hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
 
 
 def _sha256(path: Path) -> str:

@@ -33,7 +33,7 @@ def agreement_markdown(table: pd.DataFrame) -> str:
         }
         for line in table.itertuples()
     ]
-    return markdown(pd.DataFrame(lines))
+    return markdown(pd.DataFrame(lines)) if lines else "There is one standard alone, so nothing can agree."
 
 
 def ranking_markdown(table: pd.DataFrame) -> str:

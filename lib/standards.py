@@ -13,7 +13,6 @@ from itertools import combinations
 import pandas as pd
 
 from lib import stats
-from lib.effects import with_holm
 from lib.exact import sign_test
 from lib.resampling import cluster_bootstrap
 from lib.tables import one_version
@@ -51,7 +50,7 @@ def ranking(under: pd.DataFrame) -> pd.DataFrame:
 
 def paired(under: pd.DataFrame) -> pd.DataFrame:
     """Designs in pairs within judge x standard: the columns of `lib.stats.compare_all`, Holm's p by judge."""
-    return with_holm(stats.compare_all(under, ["judge", "standard"]))
+    return stats.with_holm(stats.compare_all(under, ["judge", "standard"]))
 
 
 def reversals(under: pd.DataFrame, designs: Sequence[str]) -> pd.DataFrame:
@@ -81,7 +80,7 @@ def reversals(under: pd.DataFrame, designs: Sequence[str]) -> pd.DataFrame:
                 lines.append(key | _change(wide, key))
     if not lines:
         return pd.DataFrame(columns=["judge", "first", "second", "a", "b", "finding"])
-    table = with_holm(pd.DataFrame(lines))
+    table = stats.with_holm(pd.DataFrame(lines))
     told = (table["p_holm"] < stats.ALPHA) & _excludes(table["low"], table["high"])
     both = _excludes(table["before_low"], table["before_high"]) & _excludes(table["after_low"], table["after_high"])
     opposite = told & both & (table["before"] * table["after"] < 0)

@@ -32,6 +32,7 @@ __all__ = [
     "question_wins",
     "sign_test",
     "slice_accuracy",
+    "with_holm",
 ]
 
 NOTE_NO_COMMON_ROWS = "no common rows"
@@ -108,6 +109,15 @@ def holm(p_values: Sequence[float]) -> np.ndarray:
     if tested.any():
         adjusted[tested] = multipletests(p[tested], method="holm")[1]
     return adjusted
+
+
+def with_holm(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with `p_holm`: Holm's adjustment (1979) over the lines of each judge.
+
+    One judge's conclusions do not depend on which others stand beside it.
+    """
+    adjusted = table.groupby("judge", sort=False)["p_value"].transform(lambda p: holm(p))
+    return table.assign(p_holm=adjusted)
 
 
 def accuracy(judgments: pd.DataFrame, by: str | Sequence[str]) -> pd.DataFrame:

@@ -20,7 +20,7 @@ from lib import paths
 from lib.conditions import find
 from lib.judges import load_judge
 from lib.notebooks import check_parameters, declared_parameters, notebook_path, notebooks, report_of, run_notebook
-from lib.params import local_file, read_parameters, read_yaml
+from lib.params import local_file, read_parameters, read_yaml, unknown
 from lib.results import write_bytes
 
 
@@ -136,19 +136,24 @@ def read_steps(path: Path, common: Mapping[str, object]) -> list[tuple[Path, Pat
         raise ValueError(f"{shown} cannot be read as steps: {getattr(error, 'strerror', None) or error}") from None
     if not isinstance(steps, list) or not all(isinstance(step, dict) and "notebook" in step for step in steps):
         raise ValueError(f"{shown} must be a list of steps, each with a notebook and its parameters")
-    found, used = [], set()
+    found = []
     for step in steps:
         own = {name: value for name, value in step.items() if name != "notebook"}
         notebook = notebook_path(step["notebook"])
-        shared = {name: common[name] for name in declared_parameters(notebook) if name in common}
-        used |= set(shared)
+        declared = declared_parameters(notebook)
+        shared = {name: common[name] for name in declared if name in common}
+        if isinstance(shared.get("files"), dict):
+            # A dataset's file is for the notebooks that take the dataset.
+            datasets = {**declared, **shared, **own}.get("datasets", [])
+            shared["files"] = {name: file for name, file in shared["files"].items() if name in datasets}
         check_parameters(notebook, shared | own)
         for file in (shared | own).get("files", {}).values():
             local_file(file)
         out = paths.EXECUTED / f"{notebook.stem}{'.' * bool(own)}{_point_name(own)}.ipynb"
         found.append((notebook, out, shared | own))
-    for name in set(common) - used:
-        raise ValueError(f"no notebook in {shown} has a parameter {name}")
+    known = {name for path in notebooks() for name in declared_parameters(path)}
+    for name in set(common) - known:
+        raise ValueError(unknown(name, known, f"{shown}: "))
     if len({out for _, out, _ in found}) < len(found):
         raise ValueError(f"{shown}: two steps are the same")
     return found

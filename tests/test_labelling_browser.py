@@ -11,7 +11,7 @@ import time
 import nbformat
 import pytest
 
-from lib import labelling, paths
+from lib import label_files, labelling, paths
 from lib.labels import build_rows
 from lib.notebooks import notebook_path
 from lib.sources import load_questions
@@ -133,9 +133,9 @@ def test_a_person_labels_rows_blind_by_buttons_and_keys_and_comes_back_later(lab
 
     widget.get_by_text("0 of 2 labelled").wait_for()
     shown = text_of(widget)
-    assert all(" ".join(rows[0][name].split()) in shown for name in labelling.SHOWN)
+    assert all(" ".join(rows[0][name].split()) in shown for name in label_files.SHOWN)
     buttons = shown.replace("partially supported", "").replace("unsupported", "").replace("supported", "")
-    texts = "".join(rows[0][name] for name in labelling.SHOWN)
+    texts = "".join(rows[0][name] for name in label_files.SHOWN)
     hidden = (rows[0]["row_id"], "construction", "C.v1", "asqa", "full", "partial", "support")
     assert not [word for word in hidden if word in buttons and word not in texts]
 
@@ -147,7 +147,7 @@ def test_a_person_labels_rows_blind_by_buttons_and_keys_and_comes_back_later(lab
     widget.get_by_role("button", name="2: partially supported").click()
     (line,) = saved(path, 1)
     assert (line["row_id"], line["label"], line["note"]) == (rows[0]["row_id"], "partially_supported", "b 1 of two")
-    assert line["row_sha256"] == labelling.row_hash(rows[0]) and line["guide"] == labelling.guide()[0]
+    assert line["row_sha256"] == label_files.row_hash(rows[0]) and line["guide"] == labelling.guide()[0]
 
     # Come back later: another page, another kernel, and the next row.
     page.screenshot(path=tmp_path / "widget.png")

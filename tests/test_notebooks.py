@@ -19,6 +19,9 @@ from tests.fakes import Fakes, message
 
 pytestmark = pytest.mark.notebooks
 COMPARISON = "sample-40q-seed0--smollm2+lexical"
+GENERATED = "smollm2-free+smollm2-warm--C.v1+H.v1+R.v1"
+STANDARDS = f"label-standards--maintainers--{COMPARISON}"
+ANSWERS = "sample-40q-seed0--by-smollm2-free+smollm2-warm--smollm2+lexical--C.v1+H.v1+R.v1"
 DIAGNOSTICS = "diagnostics--smollm2--sample-4q-seed0+lexical--sample-20q-seed0"
 
 
@@ -50,19 +53,30 @@ def test_the_pipeline_ends_with_the_primary_table_and_the_paths(replayed):
     assert executed == [
         "00-quickstart.ipynb",
         "10-labels.ipynb",
+        "11-generate.ipynb",
         "20-judge.lexical--20--all.ipynb",
+        f"20-judge.lexical--asqa--{GENERATED}.ipynb",
         "20-judge.lexical.ipynb",
         "20-judge.smollm2--4--C.v1+H.v1--all--0.ipynb",
+        f"20-judge.smollm2--asqa--{GENERATED}--0.ipynb",
         "20-judge.smollm2-free--5.ipynb",
         "20-judge.smollm2.ipynb",
         "30-designs.ipynb",
         "40-diagnostics.ipynb",
+        "50-label-standards.ipynb",
+        "60-generated-answers.ipynb",
     ]
 
 
 def test_the_replay_gives_the_committed_figures_and_tables_byte_for_byte(replayed):
     out, _ = replayed
-    for folder in ("sample-40q-seed0", COMPARISON, DIAGNOSTICS):  # others in figures/ are a user's own
+    for folder in (
+        "sample-40q-seed0",
+        COMPARISON,
+        DIAGNOSTICS,
+        STANDARDS,
+        ANSWERS,
+    ):  # others in figures/ are a user's own
         committed, fresh = paths.ROOT / "figures" / folder, out / "figures" / folder
         names = sorted(path.name for path in fresh.iterdir())
         assert names and names == sorted(path.name for path in committed.iterdir())

@@ -359,8 +359,15 @@ def test_the_committed_parameter_files_fit_the_notebooks():
 def test_common_parameters_reach_the_steps_that_declare_them_and_an_unknown_one_is_refused(small, tmp_path):
     steps = write(tmp_path / "s.yaml", [{"notebook": "90-small", "n": 2}])
     assert [values for _, _, values in read_steps(steps, {"name": "b", "n": 1})] == [{"name": "b", "n": 2}]
-    with pytest.raises(ValueError, match="no notebook in .* has a parameter nam"):
+    with pytest.raises(ValueError, match="unknown parameter nam; did you mean name"):
         read_steps(steps, {"nam": "b"})
+
+
+def test_a_datasets_file_is_handed_only_to_the_notebooks_that_take_the_dataset(tmp_path):
+    (tmp_path / "q.json").write_text("[]")
+    steps = write(tmp_path / "s.yaml", [{"notebook": "10-labels"}, {"notebook": "11-generate"}])
+    common = {"files": {"qampari": str(tmp_path / "q.json")}, "max_usd": 1.0}
+    assert [values["files"] for _, _, values in read_steps(steps, common)] == [common["files"], {}]
 
 
 @pytest.mark.parametrize("words", ["", "sweep", "reproduce", "nothing x", "sweep none.yaml", "reproduce none.yaml"])

@@ -96,7 +96,7 @@ def findings(noise: pd.DataFrame, halves: pd.DataFrame) -> str:
     answers, degenerate = noise["answers"].sum(), noise["degenerate"].sum()
     lines = [
         f"- {degenerate} of {answers} partials say what the full answer says. Whatever a judge calls both, it counts "
-        "as wrong about one of them."
+        "as wrong about at least one."
     ]
     for judge, part in halves.groupby("judge", sort=False):
         seen = [f"{x.design} {x.lower} of {x.answers}" for x in part.itertuples() if x.answers]

@@ -26,6 +26,20 @@ COLUMNS = ("row_id", "label", "note", "at", "guide", "source", "row_sha256")
 SHOWN = ("question", "reference", "candidate")
 # The name of the standard that needs no annotator.
 CONSTRUCTION = "construction"
+# In tables a standard is a column: an annotator cannot have the name of another one.
+_TAKEN = {
+    CONSTRUCTION,
+    "row_id",
+    "dataset",
+    "question_id",
+    "kind",
+    "label",
+    "complexity",
+    "note",
+    "judge",
+    "pair",
+    *SHOWN,
+}
 
 
 def row_hash(row: Mapping[str, object]) -> str:
@@ -35,12 +49,14 @@ def row_hash(row: Mapping[str, object]) -> str:
 
 
 def label_file(annotator: str) -> Path:
-    """Where an annotator's labels stand. Raises ValueError for a name that makes no file, or is a standard's."""
-    if not re.fullmatch(r"[^\W_][\w-]*", annotator) or annotator == CONSTRUCTION:
+    """Where an annotator's labels stand. Raises ValueError for a name that makes no file, or is a column's."""
+    if not re.fullmatch(r"[^\W_][\w-]*", annotator):
         raise ValueError(
             f"annotator {annotator!r}: begin with a letter or a digit and use letters, digits, - and _, for it names "
-            f"the file; {CONSTRUCTION} is taken"
+            "the file"
         )
+    if annotator in _TAKEN:
+        raise ValueError(f"annotator {annotator!r}: a column of the tables has that name; take another one")
     return paths.LABELS / f"{annotator}.csv"
 
 

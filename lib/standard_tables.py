@@ -59,8 +59,8 @@ def reversals_markdown(table: pd.DataFrame) -> str:
         {
             "judge": line.judge,
             "pair": f"{line.a} − {line.b}",
-            line.first: f"{points(line.before)} {interval(line.before_low, line.before_high)}",
-            line.second: f"{points(line.after)} {interval(line.after_low, line.after_high)}",
+            line.first: f"{points(line.before)} {interval(line.before_low, line.before_high, line.before_note)}",
+            line.second: f"{points(line.after)} {interval(line.after_low, line.after_high, line.after_note)}",
             "change in points": f"{points(line.change)} {interval(line.low, line.high, line.note)}",
             "questions moved": f"{line.towards_a} to {line.a}, {line.towards_b} to {line.b}",
             "exact p": stats.format_p(line.p_value) + " *" * _apart(line),

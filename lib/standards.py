@@ -57,7 +57,7 @@ def reversals(under: pd.DataFrame, designs: Sequence[str]) -> pd.DataFrame:
     """How the difference between two designs changes from one standard to another, on the same rows.
 
     One line a judge x pair of standards x pair of `designs`. Columns: judge, `first`, `second` (standards), `a`, `b`
-    (designs), n_questions, n_rows; `before`, `after`: accuracy of a minus b under each, with `_low`, `_high`;
+    (designs), n_questions, n_rows; `before`, `after`: accuracy of a minus b under each, with _low, _high, _note;
     `change`: after minus before, with low, high (bootstrap over questions of each row's difference of differences)
     and `note`; `towards_a`, `towards_b`: questions whose balance moved that way, p_value of the exact sign test over
     them, p_holm over the lines of a judge; and `finding`. The change is told if p_holm and the interval agree:
@@ -106,9 +106,11 @@ def _change(wide: pd.DataFrame, key: Mapping[str, str]) -> dict:
         "before": before.estimate,
         "before_low": before.low,
         "before_high": before.high,
+        "before_note": before.note,
         "after": after.estimate,
         "after_low": after.low,
         "after_high": after.high,
+        "after_note": after.note,
         "change": found.estimate,
         "low": found.low,
         "high": found.high,

@@ -186,7 +186,9 @@ def test_a_row_whose_texts_changed_refuses_its_old_label(rows):
         session(changed)
 
 
-@pytest.mark.parametrize("name", ["", "../ann", "a b", "construction", ".ann", "a/b", "_ann", "a.csv"])
+@pytest.mark.parametrize(
+    "name", ["", "../ann", "a b", "construction", "note", "dataset", ".ann", "a/b", "_ann", "a.csv"]
+)
 def test_a_name_that_makes_no_file_is_refused(rows, name):
     with pytest.raises(ValueError, match="annotator"):
         session(rows, name)

@@ -117,7 +117,7 @@ def sweep(grid: Path) -> list[dict[str, object]]:
 
 def _inputs(notebook: str) -> dict[str, str]:
     """What a done run depends on beside its parameters: if one changes, it is run again (and replies are not)."""
-    code = [paths.ROOT / "lib" / f"{name}.py" for name in ("conditions", "changes", "donors", "texts")]
+    code = [paths.ROOT / "lib" / f"{name}.py" for name in ("conditions", "changes", "donors", "generate", "texts")]
     files = (notebook_path(notebook), paths.JUDGES, paths.PROMPTS / "LOCK.json", *code)
     return {paths.shown(file): hashlib.sha256(file.read_bytes()).hexdigest()[:16] for file in files}
 

@@ -172,6 +172,13 @@ def test_the_recorded_answers_are_judged_as_any_rows_and_equal_texts_share_a_cal
     assert (pair == 1).sum() > 40 and judged["key"].nunique() == 160 - (pair == 1).sum()
 
 
+def test_readmes_count_of_degenerate_pairs_is_that_of_the_recorded_answers():
+    rows = rows_by(["smollm2-free", "smollm2-warm"], load_questions("asqa", n=40), Store(":memory:"))
+    pairs = rows[rows["kind"] == "full"]
+    text = " ".join((paths.ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"({pairs['degenerate'].sum()} of {len(pairs)} for the embedded model's answers to the sample)" in text
+
+
 def test_a_changed_instruction_is_refused_and_a_new_one_can_be_locked(tmp_path, monkeypatch):
     from lib import prompts
 

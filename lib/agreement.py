@@ -85,5 +85,5 @@ def disagreements(rows: pd.DataFrame, standards: Mapping[str, pd.Series], given:
     apart = both[both[names].nunique(axis=1) > 1]
     written = given[given["note"] != ""]
     notes = (written["annotator"] + ": " + written["note"]).groupby(written["row_id"]).agg("; ".join)
-    texts = apart[["row_id", *names]].assign(note=apart["row_id"].map(notes).fillna(""))
+    texts = apart[["row_id", *names]].fillna("").assign(note=apart["row_id"].map(notes).fillna(""))
     return texts.join(apart[["question", "reference", "candidate"]]).reset_index(drop=True)

@@ -17,34 +17,36 @@ from lib.judges import load_judge
 from lib.labels import SUPPORTED
 from lib.plan import Plan
 from lib.resampling import Interval, cluster_bootstrap
-from lib.results import cell_path, command, read_rows
+from lib.results import cell_path, command
 
 _QUESTION = ["dataset", "question_id"]
 _LEVEL = {"unsupported": 0, "partially_supported": 1, "supported": 2}
 WHOLE, APART, DEGENERATE = "all rows", "without degenerate", "degenerate alone"
 
 
-def read_generated(run: str, p, judges: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
-    """The judgments of the rows that were made of answers, and a note for each judge that lacks some.
+def read_generated(run: str, p, judges: Sequence[str], rows: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The judgments of `rows`, made of answers by `lib.generate.answer_rows`, and a note for a judge that lacks some.
 
     `p` has datasets, designs, generators and what selects the questions. Columns are those of `lib.plan.judgments`
     with generator, cut, degenerate and `same_model`: whether the judge and the generator are one model of one
     provider. A cell that was made from other answers or settings is not read. No judgment at all: an empty frame.
     """
-    rows, found, notes = read_rows(run, p.datasets), [], []
+    found, notes = [], []
     for judge in judges:
         entry, missing = load_judge(judge), []
         own = {name: _model(name) == _model(judge) for name in p.generators}
         for dataset in p.datasets:
-            mine = rows[rows["dataset"] == dataset] if len(rows) else rows
+            mine = rows[rows["dataset"] == dataset].set_index("row_id", drop=False)
             for prompt in p.designs:
                 path = cell_path(run, judge, "primary", dataset, prompt)
                 judged = pd.read_parquet(path) if path.exists() and len(mine) else None
-                keys = [] if judged is None else [call.key for call in Plan(mine, (prompt,), entry)]
-                if judged is None or judged["key"].tolist() != keys:
+                keys = [call.key for call in Plan(mine, (prompt,), entry)]
+                expected = dict(zip(mine["row_id"], keys, strict=True))
+                if judged is None or dict(zip(judged["row_id"], judged["key"], strict=True)) != expected:
                     missing.append(("primary", dataset, prompt))
                 else:
-                    found.append(judged.assign(same_model=mine["generator"].map(own).to_numpy(dtype=bool)))
+                    makers = mine["generator"][judged["row_id"]]
+                    found.append(judged.assign(same_model=makers.map(own).to_numpy(dtype=bool)))
         if missing:
             notes.append(f"{len(missing)} cells by {judge} are not there: {command(p, judge, missing)}")
     if not found:
@@ -138,40 +140,51 @@ def self_preference(judged: pd.DataFrame) -> pd.DataFrame:
     the lines of a judge. Columns: judge, design, n_questions, own, others (shares), these, `beside` (the other
     judges), and `note`: why there is no number, or what it does not hold apart. Unjudged rows are left out.
     """
-    full = judged[(judged["kind"] == "full") & judged["verdict"].notna()]
-    full = full.assign(supported=(full["verdict"] == SUPPORTED).astype(float))
+    full = judged[judged["kind"] == "full"]
     own_of = {
         judge: set(rows.loc[rows["same_model"], "generator"]) for judge, rows in full.groupby("judge", sort=False)
     }
-    lines = []
-    for (judge, design), rows in full.groupby(["judge", "design"], sort=False):
-        line = {"judge": judge, "design": design}
-        own, there = own_of[judge], set(rows["generator"])
-        if not own or own == there:
-            why = "no answer is by its own model" if not own else "every answer is by its own model"
-            lines.append(line | {"n_questions": 0, "note": why})
-            continue
-        mine = _by_question(rows, own)
-        # Another entry of the same model is no other judge.
-        rest = [name for name, makers in own_of.items() if name != judge and makers != own]
-        third = [name for name in rest if not own_of[name]] or rest
-        same = full[(full["design"] == design) & full["judge"].isin(third)]
-        beside = [_by_question(part, own)["difference"] for _, part in same.groupby("judge", sort=False)]
-        excess = (mine["difference"] - pd.concat(beside, axis=1).mean(axis=1)).dropna() if beside else None
-        note = "no other judge: better answers would look the same" if excess is None else ""
-        if third and all(own_of[name] for name in third):
-            note = "the other judge is the other generator: both preferences together"
-        tested = mine["difference"] if excess is None else excess
-        line |= {"n_questions": len(mine), "own": mine["own"].mean(), "others": mine["others"].mean()}
-        line |= _ends("difference", _interval(mine["difference"], 1))
-        line |= _ends("excess", None if excess is None else _interval(excess, 2))
-        test = sign_test(int((tested > 1e-12).sum()), int((tested < -1e-12).sum()))
-        lines.append(
-            line | {"p_value": test.p_value if len(tested) else math.nan, "beside": ", ".join(third), "note": note}
-        )
+    full = full[full["verdict"].notna()].assign(supported=lambda rows: (rows["verdict"] == SUPPORTED).astype(float))
+    lines = [
+        {"judge": judge, "design": design, **_preference(judge, rows, full[full["design"] == design], own_of)}
+        for (judge, design), rows in full.groupby(["judge", "design"], sort=False)
+    ]
     ends = [f"{name}{end}" for name in ("difference", "excess") for end in ("", "_low", "_high", "_note")]
     names = ["judge", "design", "n_questions", "own", "others", *ends, "p_value", "beside", "note"]
     return stats.with_holm(pd.DataFrame(lines, columns=names))
+
+
+def _preference(judge: str, rows: pd.DataFrame, full: pd.DataFrame, own_of: dict[str, set[str]]) -> dict:
+    own = own_of[judge]
+    if not own or own >= set(rows["generator"]):
+        why = "no answer is by its own model" if not own else "every judged answer is by its own model"
+        return {"n_questions": 0, "note": why}
+    mine = _by_question(rows, own)
+    if mine.empty:
+        return {"n_questions": 0, "note": "no question has judged answers of its own model and of another"}
+    # Another entry of the same model is no other judge.
+    there = set(full["judge"])
+    rest = [name for name, makers in own_of.items() if name != judge and makers != own and name in there]
+    beside = [name for name in rest if not own_of[name]] or rest
+    # Pairs of the same rows: what only one of two judges judged would be taken for a preference.
+    parts = [_beyond(rows, full[full["judge"] == name], own) for name in beside]
+    excess = pd.concat(parts, axis=1).mean(axis=1) if parts else pd.Series(dtype=float)
+    note = "" if len(excess) else "no other judge judged these: better answers would look the same"
+    if len(excess) and all(own_of[name] for name in beside):
+        note = "the other judge is the other generator: both preferences together"
+    tested = excess if len(excess) else mine["difference"]
+    test = sign_test(int((tested > 1e-12).sum()), int((tested < -1e-12).sum()))
+    line = {"n_questions": len(mine), "own": mine["own"].mean(), "others": mine["others"].mean()}
+    line |= _ends("difference", _interval(mine["difference"], 1))
+    line |= _ends("excess", _interval(excess, 2)) if len(excess) else {}
+    return line | {"p_value": test.p_value, "beside": ", ".join(beside), "note": note}
+
+
+def _beyond(rows: pd.DataFrame, other: pd.DataFrame, own: set[str]) -> pd.Series:
+    """By question the difference of one judge beyond that of another, on the rows that both judged."""
+    common = set(rows["row_id"]) & set(other["row_id"])
+    sides = [_by_question(part[part["row_id"].isin(common)], own)["difference"] for part in (rows, other)]
+    return (sides[0] - sides[1]).dropna()
 
 
 def _by_question(rows: pd.DataFrame, own: set[str]) -> pd.DataFrame:
@@ -186,7 +199,5 @@ def _interval(values: pd.Series, most: int) -> Interval:
     return cluster_bootstrap(values.to_numpy(), range(len(values)), bounds=(-most, most))
 
 
-def _ends(name: str, found: Interval | None) -> dict:
-    if found is None:
-        return {}
+def _ends(name: str, found: Interval) -> dict:
     return {name: found.estimate, f"{name}_low": found.low, f"{name}_high": found.high, f"{name}_note": found.note}

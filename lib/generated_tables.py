@@ -11,6 +11,8 @@ from lib.figures import COLORS, STYLE, WIDTH
 from lib.labels import LABELS
 from lib.tables import by_design, interval, markdown, percent, points
 
+# Where every answer is degenerate, or none was judged.
+NOTHING = "n/a: there is no such answer."
 _SHADES = dict(zip((*LABELS, "unjudged"), (COLORS[0], COLORS[9], COLORS[1], "0.75"), strict=True))
 
 
@@ -30,7 +32,7 @@ def noise_markdown(table: pd.DataFrame) -> str:
         }
         for line in table.itertuples()
     ]
-    return markdown(pd.DataFrame(lines))
+    return markdown(pd.DataFrame(lines)) or NOTHING
 
 
 def accuracy_markdown(table: pd.DataFrame) -> str:
@@ -40,6 +42,8 @@ def accuracy_markdown(table: pd.DataFrame) -> str:
         + (f", {line.n_unjudged} unjudged" if line.n_unjudged else "")
         for line in table.itertuples()
     ]
+    if table.empty:
+        return NOTHING
     groups = list(table.columns[: list(table.columns).index("design")])
     shown = by_design(table.assign(text=texts), groups)
     if "same_model" in shown:
@@ -64,7 +68,7 @@ def halves_markdown(table: pd.DataFrame) -> str:
         }
         for line in table.itertuples()
     ]
-    return markdown(pd.DataFrame(lines))
+    return markdown(pd.DataFrame(lines)) or NOTHING
 
 
 def self_preference_markdown(table: pd.DataFrame) -> str:
@@ -76,8 +80,8 @@ def self_preference_markdown(table: pd.DataFrame) -> str:
             "questions": line.n_questions,
             "own called supported": percent(line.own),
             "others": percent(line.others),
-            "difference": f"{points(line.difference)} {interval(line.difference_low, line.difference_high)}",
-            "beyond what others see": f"{points(line.excess)} {interval(line.excess_low, line.excess_high)}",
+            "difference": _points(line, "difference"),
+            "beyond what others see": _points(line, "excess"),
             "exact p": stats.format_p(line.p_value),
             "Holm p": stats.format_p(line.p_holm),
             "beside": line.beside if isinstance(line.beside, str) else "",
@@ -85,7 +89,12 @@ def self_preference_markdown(table: pd.DataFrame) -> str:
         }
         for line in table.itertuples()
     ]
-    return markdown(pd.DataFrame(lines))
+    return markdown(pd.DataFrame(lines)) or NOTHING
+
+
+def _points(line, name: str) -> str:
+    low, high, note = (getattr(line, f"{name}_{end}") for end in ("low", "high", "note"))
+    return f"{points(getattr(line, name))} {interval(low, high, note)}"
 
 
 def findings(noise: pd.DataFrame, halves: pd.DataFrame) -> str:
@@ -99,7 +108,7 @@ def findings(noise: pd.DataFrame, halves: pd.DataFrame) -> str:
         "as wrong about at least one."
     ]
     for judge, part in halves.groupby("judge", sort=False):
-        seen = [f"{x.design} {x.lower} of {x.answers}" for x in part.itertuples() if x.answers]
+        seen = [f"{x.design} {x.lower} of {x.answers} (higher {x.higher})" for x in part.itertuples() if x.answers]
         told = [x.design for x in part.itertuples() if x.p_holm < stats.ALPHA and x.low > 0 and x.lower > x.higher]
         end = f"sure for {', '.join(told)}" if told else "sure for none"
         lines.append(

@@ -50,10 +50,10 @@ def row_hash(row: Mapping[str, object]) -> str:
 
 def label_file(annotator: str) -> Path:
     """Where an annotator's labels stand. Raises ValueError for a name that makes no file, or is a column's."""
-    if not re.fullmatch(r"[^\W_][\w-]*", annotator):
+    if not re.fullmatch(r"[^\W_][\w-]{0,59}", annotator):
         raise ValueError(
-            f"annotator {annotator!r}: begin with a letter or a digit and use letters, digits, - and _, for it names "
-            "the file"
+            f"annotator {annotator!r}: begin with a letter or a digit and use at most 60 letters, digits, - and _, "
+            "for it names the file"
         )
     if annotator in _TAKEN:
         raise ValueError(f"annotator {annotator!r}: a column of the tables has that name; take another one")
@@ -63,8 +63,9 @@ def label_file(annotator: str) -> Path:
 def read_labels(path: Path, rows: pd.DataFrame, source: str) -> pd.DataFrame:
     """A file of labels, in its order: columns of `COLUMNS`, then its own others; all text, empty where missing.
 
-    `rows` are all of this `source` (`lib.params.source_name`); labels of another one are not looked at. A file made
-    elsewhere needs `row_id` and `label` alone, and is taken to be of this source. Raises ValueError that names the
+    `rows` are of `source` (`lib.params.source_name`). Labels of another source are not looked at, nor are those given
+    here, which have a hash, of rows that another selection holds. A file made elsewhere needs `row_id` and `label`
+    alone, and is taken to be of these rows. Raises ValueError that names the
     file, the line and the field for a file without them, an unknown row, one that comes twice, an unknown label, a
     line with more values than columns, and a label whose row has other texts now.
     """
@@ -81,6 +82,8 @@ def read_labels(path: Path, rows: pd.DataFrame, source: str) -> pd.DataFrame:
             f"{shown}, line 1: no column {' and no column '.join(missing)}; a label file has row_id and label, "
             "separated by commas"
         )
+    if "" in columns:
+        raise ValueError(f"{shown}, line 1: a column without a name; name it or take it out")
     if twice := {name for name in columns if columns.count(name) > 1}:
         raise ValueError(f"{shown}, line 1: the column {', '.join(sorted(twice))} stands twice; keep one")
     hashes = {row["row_id"]: row_hash(row) for row in rows.to_dict("records")}
@@ -91,17 +94,19 @@ def read_labels(path: Path, rows: pd.DataFrame, source: str) -> pd.DataFrame:
             raise ValueError(f"{where}: {len(values)} values in {len(columns)} columns; put quotes around commas")
         line = dict(zip(columns, values, strict=False))
         row_id, label, of = (line.get(name, "").strip() for name in ("row_id", "label", "source"))
-        of = of or source
-        if of == source and row_id not in hashes:
+        of, sha = of or source, line.get("row_sha256", "").strip()
+        # What was labelled here and is not among these rows stands in a larger selection: it is kept, and not used.
+        elsewhere = of != source or (bool(sha) and row_id not in hashes)
+        if row_id not in hashes and not elsewhere:
             raise ValueError(
-                f"{where}, row_id: {row_id!r} is none of these {len(hashes)} rows; check source, n_questions and seed"
+                f"{where}, row_id: {row_id!r} is none of these {len(hashes)} rows; check source, datasets, "
+                "n_questions and seed"
             )
         if (of, row_id) in found:
             raise ValueError(f"{where}, row_id: {row_id} stands twice; keep one line of it")
-        if label not in CHOICES:
+        if label not in CHOICES and of == source:
             raise ValueError(f"{where}, label: {label!r} is none of {', '.join(CHOICES)}")
-        sha = line.get("row_sha256", "").strip()
-        if sha and of == source and sha != hashes[row_id]:
+        if sha and not elsewhere and sha != hashes[row_id]:
             raise ValueError(
                 f"{where}, row_sha256: the texts of {row_id} have changed since it was labelled; take the line out "
                 "and label the row again"
@@ -133,7 +138,8 @@ def gather(rows: pd.DataFrame, annotators: Sequence[str], source: str) -> pd.Dat
             there = ", ".join(sorted(each.stem for each in paths.LABELS.glob("*.csv"))) or "nobody"
             raise ValueError(f"annotators: there is no {paths.shown(path)}; there are labels by {there}")
         given = read_labels(path, rows, source)
-        parts.append(given.loc[given["source"] == source, list(COLUMNS)].assign(annotator=annotator))
+        mine = (given["source"] == source) & given["row_id"].isin(rows["row_id"])
+        parts.append(given.loc[mine, list(COLUMNS)].assign(annotator=annotator))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -147,10 +153,11 @@ def standards(rows: pd.DataFrame, given: pd.DataFrame) -> dict[str, pd.Series]:
     return found
 
 
-def progress(given: pd.DataFrame, drawn: pd.DataFrame) -> pd.DataFrame:
+def progress(given: pd.DataFrame, drawn: pd.DataFrame, annotators: Sequence[str]) -> pd.DataFrame:
     """How far each annotator of `gather` is, one line each, as texts for people."""
     lines = []
-    for annotator, part in given.groupby("annotator", sort=False):
+    for annotator in annotators:
+        part = given[given["annotator"] == annotator]
         of_drawn = int(part["row_id"].isin(drawn["row_id"]).sum())
         lines.append(
             {"annotator": annotator, "drawn rows labelled": f"{of_drawn} of {len(drawn)}"}

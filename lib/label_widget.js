@@ -36,14 +36,18 @@ function render({ model, el }) {
   const note = element("input", { type: "text", placeholder: "note, saved with the label" });
   // One message at a time: a second key before the next row is there would label a row that nobody has seen.
   let waiting = null;
+  let shown = -Infinity;
   const send = (message) => {
-    if (waiting) return;
+    // A double click is one choice: the next row must have stood there for a moment.
+    if (waiting || performance.now() - shown < 350) return;
+    // On a button, Enter or the space bar would choose again.
+    box.focus({ preventScroll: true });
     waiting = setTimeout(() => {
-      error.textContent = "The kernel does not answer, so nothing is saved yet. If it is not busy, run this cell again.";
+      error.textContent = "Not saved yet: the kernel has not answered. Wait while it is busy; else run this cell again.";
     }, 5000);
-    model.send(message);
+    model.send({ ...message, turn: model.get("state").turn, note: note.value });
   };
-  const choose = (label) => !model.get("state").finished && send({ label, note: note.value });
+  const choose = (label) => !model.get("state").finished && send({ label });
   const back = () => send({ back: true });
 
   const buttons = choices.map(([key, label]) =>
@@ -62,6 +66,8 @@ function render({ model, el }) {
   // JupyterLab would take 1 for a heading and b for a new cell.
   box.dataset.lmSuppressShortcuts = "true";
   box.addEventListener("keydown", (event) => {
+    // Enter that ends the writing of a Chinese or Japanese word is not the note's end.
+    if (event.isComposing) return;
     if (event.target === note) {
       if (event.key === "Escape" || event.key === "Enter") box.focus({ preventScroll: true });
       return;
@@ -77,6 +83,7 @@ function render({ model, el }) {
     const state = model.get("state");
     clearTimeout(waiting);
     waiting = null;
+    shown = performance.now();
     progress.max = state.total;
     progress.value = state.done;
     said.textContent = state.said;

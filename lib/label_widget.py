@@ -29,12 +29,21 @@ class LabelWidget(anywidget.AnyWidget):
 
     def __init__(self, session: Session):
         self.session, self._turn = session, 0
+        # Notes that were written before going back, by place.
+        self._drafts: dict[int, str] = {}
         super().__init__(state=self._state())
         self.on_msg(lambda _, content, __: self.answer(content))
 
     def answer(self, message: dict) -> None:
         """Do what the browser asks: `label` with `note`, or `back`. What cannot be saved is said; nothing moves."""
         error = ""
+        if message.get("turn", self._turn) != self._turn:
+            # From a view that showed another row: nobody has seen this one under that choice.
+            self._turn += 1
+            self.state = self._state("That was meant for another row, and nothing was saved.")
+            return
+        if not self.session.finished:
+            self._drafts[self.session.place] = str(message.get("note") or "")
         try:
             if message.get("back"):
                 self.session.back()
@@ -57,4 +66,5 @@ class LabelWidget(anywidget.AnyWidget):
         row = session.current()
         before = f", this one as {row['label'].replace('_', ' ')}" if row["label"] else ""
         state |= {"said": f"{session.done} of {len(session)} labelled{before}", "error": error}
-        return state | {"label": row["label"], "note": row["note"], "texts": {name: row[name] for name in SHOWN}}
+        note = self._drafts.get(session.place) or row["note"]
+        return state | {"label": row["label"], "note": note, "texts": {name: row[name] for name in SHOWN}}

@@ -94,17 +94,25 @@ class Session:
         """
         if label not in CHOICES:
             raise ValueError(f"label {label!r} is none of {', '.join(CHOICES)}")
+        if self.finished:
+            raise ValueError("every row has a label; go back to change one")
         row = self.rows.iloc[self.place]
-        # A lone surrogate, which a browser may send, is no UTF-8.
-        note = note.encode("utf-8", "replace").decode()
+        # A lone surrogate, which a browser may send, is no UTF-8; and a line ends in one way.
+        note = "\n".join(note.encode("utf-8", "replace").decode().splitlines())
         line = {"row_id": row["row_id"], "label": label, "note": note, "at": now(), "guide": self.version}
         line |= {"source": self._source, "row_sha256": row_hash(row)}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # What another window has saved meanwhile stays, and so do other columns of a file made elsewhere.
         with FileLock(self.path.with_name(f".{self.path.name}.lock")):
-            labels = self._read()
-            labels[self._source, row["row_id"]] = labels.get((self._source, row["row_id"]), {}) | line
-            write_table(self.path, pd.DataFrame(labels.values()).fillna(""))
+            labels, known = self._read(), self._labels
+            key = (self._source, row["row_id"])
+            if (there := labels.get(key)) != known.get(key):
+                self._labels = labels
+                said = there["label"].replace("_", " ") if there else "nothing"
+                raise ValueError(f"another window labelled this row meanwhile, as {said}; look at it again")
+            labels[key] = labels.get(key, {}) | line
+            # Through a link, to the file that it names.
+            write_table(self.path.resolve(), pd.DataFrame(labels.values()).fillna(""))
         self._labels = labels
         self.place = self._next(self.place)
 
@@ -125,6 +133,10 @@ class Session:
         return next((n for n in unlabelled if n > place), next(iter(unlabelled), len(self)))
 
     def _read(self) -> dict[tuple[str, str], dict[str, str]]:
+        if self.path.is_symlink() and not self.path.exists():
+            raise ValueError(
+                f"{paths.shown(self.path.parent)}/{self.path.name} is a link to a file that is not there"
+            )
         if not self.path.exists():
             return {}
         given = read_labels(self.path, self._known, self._source)

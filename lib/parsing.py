@@ -94,15 +94,14 @@ def answer_text(text: str | None, finish_reason: str | None = None) -> tuple[str
 
     That is `refused` or `empty` (then there is no text), `cut` at the output cap, or "".
     """
-    finish = _finish(finish_reason)
-    plain, kept, at = plain_thinking(text if isinstance(text, str) else ""), [], 0
-    for mark in MARK.finditer(plain):
-        if mark["end_tag"] or mark["think"]:
-            # An end without a beginning: all before it was thinking.
-            kept = [] if mark["end_tag"] else [*kept, plain[at : mark.start()]]
-            at = mark.end()
-    answer = "".join([*kept, plain[at:]]).strip()
-    if finish == "refused" or not answer:
+    finish, answer = _finish(finish_reason), plain_thinking(text if isinstance(text, str) else "").strip()
+    # Thinking comes first; a tag further on may be what the answer is about.
+    while (mark := MARK.match(answer)) and mark["think"]:
+        answer = answer[mark.end() :].strip()
+    ends = [mark.end() for mark in MARK.finditer(answer) if mark["end_tag"] and "think" in mark[0].lower()]
+    # An end without a beginning: all before it was thinking, whose beginning the template wrote.
+    answer = answer[ends[-1] :].strip() if ends else answer
+    if finish == "refused" or not any(letter.isprintable() and not letter.isspace() for letter in answer):
         return "", finish if finish == "refused" else "empty"
     return answer, finish
 

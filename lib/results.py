@@ -6,6 +6,7 @@ Every file is put in place whole, so one that stands there is complete.
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
 import os
@@ -108,16 +109,18 @@ def read_rows(run: str, datasets: Sequence[str]) -> pd.DataFrame:
 
 
 def write_answers(run: str, answers: pd.DataFrame) -> list[Path]:
-    """Write generated answers (`lib.generate.answers`), one file a generator."""
+    """Write generated answers (`lib.generate.answers`), one file a generator and dataset."""
     return [
-        write_table(_answers_path(run, generator), part.reset_index(drop=True))
-        for generator, part in answers.groupby("generator", sort=False)
+        write_table(_answers_path(run, *key), part.reset_index(drop=True))
+        for key, part in answers.groupby(["generator", "dataset"], sort=False)
     ]
 
 
-def read_answers(run: str, generators: Sequence[str]) -> pd.DataFrame:
-    """The answers of a run. Raises ValueError for a generator whose answers were not written."""
-    files = [_answers_path(run, generator) for generator in generators]
+def read_answers(run: str, generators: Sequence[str], datasets: Sequence[str]) -> pd.DataFrame:
+    """The answers of a run. Raises ValueError for no generator, and for answers that were not written."""
+    if not generators:
+        raise ValueError("generators must name at least one entry of judges.yaml")
+    files = [_answers_path(run, *key) for key in product(generators, datasets)]
     if absent := [path.stem for path in files if not path.exists()]:
         raise ValueError(
             f"there are no answers of {', '.join(absent)} for {run}; run 11-generate with these parameters"
@@ -125,8 +128,8 @@ def read_answers(run: str, generators: Sequence[str]) -> pd.DataFrame:
     return pd.concat(map(pd.read_parquet, files), ignore_index=True)
 
 
-def _answers_path(run: str, generator: str) -> Path:
-    return paths.JUDGMENTS / run / "answers" / f"{generator}.parquet"
+def _answers_path(run: str, generator: str, dataset: str) -> Path:
+    return paths.JUDGMENTS / run / "answers" / f"{generator}.{dataset}.parquet"
 
 
 def _rows_path(run: str, dataset: str) -> Path:
@@ -146,7 +149,11 @@ def write_table(path: Path, table: pd.DataFrame) -> Path:
     """Write a table as Parquet (for machines) or CSV (for people), by the file's ending; returns the path."""
     if path.suffix == ".parquet":
         return write_bytes(path, table.to_parquet(index=False))
-    return write_bytes(path, table.to_csv(index=False, lineterminator="\n").encode())
+    text = table.to_csv(index=False, lineterminator="\n")
+    if "\r" in text:
+        # pandas leaves a lone carriage return without quotes, and readers take it for the end of a line.
+        text = table.to_csv(index=False, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    return write_bytes(path, text.encode())
 
 
 def write_bytes(path: Path, data: bytes) -> Path:

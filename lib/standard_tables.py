@@ -55,7 +55,12 @@ def reversals_markdown(table: pd.DataFrame) -> str:
     `table` is that of `lib.standards.reversals`. A star marks a line where the unadjusted test and the interval
     disagree.
     """
-    lines = [
+    by_pair = table.groupby(["first", "second"], sort=False) if len(table) else []
+    return "\n\n".join(markdown(pd.DataFrame(_reversal_lines(part))) for _, part in by_pair)
+
+
+def _reversal_lines(table: pd.DataFrame) -> list[dict]:
+    return [
         {
             "judge": line.judge,
             "pair": f"{line.a} − {line.b}",
@@ -69,8 +74,6 @@ def reversals_markdown(table: pd.DataFrame) -> str:
         }
         for line in table.itertuples()
     ]
-    tables = pd.DataFrame(lines).groupby(table["first"] + table["second"], sort=False)
-    return "\n\n".join(markdown(part.dropna(axis=1, how="all")) for _, part in tables)
 
 
 def _apart(line) -> bool:
@@ -104,6 +107,8 @@ def _fit(ranks: pd.DataFrame, pairs: pd.DataFrame) -> str:
     losers = {line.b if line.difference > 0 else line.a for line in told.itertuples()}
     best = sorted(set(right) - losers, key=lambda design: (-right[design], DESIGNS.index(design)))
     counts = ", ".join(f"{design} {right[design]}" for design in sorted(right, key=lambda name: -right[name]))
+    if len(right) == 1:
+        return f"{best[0]} stands alone ({right[best[0]]} of {n} rows right), so nothing is compared"
     if not losers:
         return f"these {n} rows cannot tell {_listed(best)} apart (rows right: {counts})"
     end = f"{_listed(sorted(losers))} {'is' if len(losers) == 1 else 'are'} surely worse than another design"
@@ -129,6 +134,7 @@ def _turn(part: pd.DataFrame) -> str:
     if not most:
         return "no question moved in any pair of designs"
     few = f": at most {most} questions moved in any pair, and the exact test needs six that move the same way"
+    few += ", and more after Holm"
     return f"no change of a difference is sure{few if most < 6 else ''}{seen}"
 
 
@@ -149,7 +155,8 @@ def needed(changes: pd.DataFrame) -> str:
         end = "more than 100,000 questions" if pd.isna(enough) else f"about {enough:,.0f} questions"
         lines.append(
             f"- {judge}: {name}: {most['towards_a']} of {n} questions moved towards {most['a']} and "
-            f"{most['towards_b']} towards {most['b']}. At that rate the exact test alone, before Holm, takes {end}."
+            f"{most['towards_b']} towards {most['b']}. At that rate the exact test alone, before Holm, finds it with "
+            f"power 0.8 in {end}."
         )
     return "\n".join(lines)
 

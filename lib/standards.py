@@ -35,10 +35,25 @@ def judged_under(judged: pd.DataFrame, standards: Mapping[str, pd.Series]) -> pd
     designs = rows.groupby("judge")["design"].transform("nunique")
     rows = rows[rows.groupby(["judge", "row_id"])["design"].transform("nunique") == designs]
     if rows.empty:
-        raise ValueError(f"no row has a label under each of {', '.join(standards)} and a judgment in every design")
+        raise ValueError(
+            f"no row has a label under each of {', '.join(standards)} and a judgment in every design; readers who "
+            "share no row are compared one by one: name one of them in annotators"
+        )
     parts = [rows.assign(standard=name, label=rows["row_id"].map(labels)) for name, labels in standards.items()]
     table = pd.concat(parts, ignore_index=True)
     return table.assign(correct=(table["verdict"] == table["label"]).fillna(False).astype(bool))
+
+
+def left_out(judged: pd.DataFrame, under: pd.DataFrame) -> list[str]:
+    """A line for each judge of whom `judged_under` kept no row, or not every labelled row."""
+    labelled, lines = set(under["row_id"]), []
+    for judge, rows in judged.groupby("judge", sort=False):
+        kept = set(under.loc[under["judge"] == judge, "row_id"])
+        if len(kept) < len(labelled):
+            missing = f"{len(labelled) - len(kept)} of {len(labelled)} labelled rows"
+            designs = ", ".join(dict.fromkeys(rows["design"]))
+            lines.append(f"{judge}: {missing} are left out, for not every design ({designs}) judged them.")
+    return lines
 
 
 def ranking(under: pd.DataFrame) -> pd.DataFrame:
@@ -62,8 +77,9 @@ def reversals(under: pd.DataFrame, designs: Sequence[str]) -> pd.DataFrame:
     and `note`; `towards_a`, `towards_b`: questions whose balance moved that way, p_value of the exact sign test over
     them, p_holm over the lines of a judge; and `finding`. The change is told if p_holm and the interval agree:
 
-    - `reverses`: it is told, and the intervals before and after exclude 0 on opposite sides, each by itself. Testing
-      both keeps the level (Berger 1982, intersection-union).
+    - `reverses`: it is told, and so is the difference on either side, with opposite signs: exact test after Holm over
+      the judge's lines of `paired`, and interval. All three must hold, which keeps the level (Berger 1982,
+      intersection-union).
     - `changes`: it is told, and the order is not sure to be another one.
     - `cannot tell`: else.
     """
@@ -82,10 +98,19 @@ def reversals(under: pd.DataFrame, designs: Sequence[str]) -> pd.DataFrame:
         return pd.DataFrame(columns=["judge", "first", "second", "a", "b", "finding"])
     table = stats.with_holm(pd.DataFrame(lines))
     told = (table["p_holm"] < stats.ALPHA) & _excludes(table["low"], table["high"])
-    both = _excludes(table["before_low"], table["before_high"]) & _excludes(table["after_low"], table["after_high"])
+    both = _told(table, under, "first", "before") & _told(table, under, "second", "after")
     opposite = told & both & (table["before"] * table["after"] < 0)
     finding = pd.Series(CANNOT_TELL, index=table.index).mask(told, CHANGES).mask(opposite, REVERSES)
     return table.assign(finding=finding)
+
+
+def _told(table: pd.DataFrame, under: pd.DataFrame, standard: str, side: str) -> pd.Series:
+    """Whether the difference under one of the two standards is told."""
+    found = paired(under)
+    p = {(x.judge, x.standard, frozenset((x.a, x.b))): x.p_holm for x in found.itertuples()}
+    keys = zip(table["judge"], table[standard], map(frozenset, zip(table["a"], table["b"], strict=True)), strict=True)
+    adjusted = pd.Series([p[key] for key in keys], index=table.index)
+    return (adjusted < stats.ALPHA) & _excludes(table[f"{side}_low"], table[f"{side}_high"])
 
 
 def _excludes(low: pd.Series, high: pd.Series) -> pd.Series:

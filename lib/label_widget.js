@@ -38,8 +38,7 @@ function render({ model, el }) {
   let waiting = null;
   let shown = -Infinity;
   const send = (message) => {
-    // A double click is one choice: the next row must have stood there for a moment.
-    if (waiting || performance.now() - shown < 350) return;
+    if (waiting) return;
     // On a button, Enter or the space bar would choose again.
     box.focus({ preventScroll: true });
     waiting = setTimeout(() => {
@@ -47,7 +46,9 @@ function render({ model, el }) {
     }, 5000);
     model.send({ ...message, turn: model.get("state").turn, note: note.value });
   };
-  const choose = (label) => !model.get("state").finished && send({ label });
+  // A double click is one choice: the next row must have stood there for a moment.
+  const seen = () => performance.now() - shown > 350;
+  const choose = (label) => !model.get("state").finished && seen() && send({ label });
   const back = () => send({ back: true });
 
   const buttons = choices.map(([key, label]) =>

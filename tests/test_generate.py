@@ -103,7 +103,10 @@ def test_every_question_has_its_line_whatever_came_back(questions, store):
     [
         ("<think>a</think> b ", "stop", ("b", "")),
         ("a</think>b", "stop", ("b", "")),
-        ("a <think>never ends", "stop", ("a", "")),
+        ("<think>never ends", "length", ("", "empty")),
+        ("The model prints `<think>` first. Then 42.", "stop", ("The model prints `<think>` first. Then 42.", "")),
+        ("In XML, </analysis> closes it.", "stop", ("In XML, </analysis> closes it.", "")),
+        ("\u200b\ufeff \u2060", "stop", ("", "empty")),
         ("[THINK]x[/THINK]b", "stop", ("b", "")),
         ("<think>all</think>", "length", ("", "empty")),
         ("b", "max_tokens", ("b", "cut")),
@@ -271,10 +274,52 @@ def test_self_preference_says_what_it_cannot_hold_apart():
     each = generated.self_preference(judged_rows(kind_to_own, ["a", "b"], own={"a": ["a"], "b": ["b"]}))
     assert each["note"].str.startswith("the other judge is the other generator").all()
     every = generated.self_preference(judged_rows(kind_to_own, ["a"], own={"a": ["a", "b"]})).iloc[0]
-    assert every["note"] == "every answer is by its own model" and every["n_questions"] == 0
+    assert every["note"] == "every judged answer is by its own model" and every["n_questions"] == 0
     # Another entry of the same model is no judge beside it.
     twin = generated.self_preference(judged_rows(kind_to_own, ["a", "twin"], own={"a": ["a"], "twin": ["a"]}))
     assert twin["note"].str.startswith("no other judge").all()
+
+
+def test_what_only_one_of_two_judges_judged_is_no_preference():
+    """J says nothing of a bad generator that T judged: the same verdicts wherever both judged leave no excess."""
+    same = lambda judge, generator, q, kind: (  # noqa: E731
+        None if (judge, generator) == ("j", "bad") else "unsupported" if generator == "bad" else "supported"
+    )
+    table = generated.self_preference(judged_rows(same, ["j", "t"], ("own", "bad", "good"), own={"j": ["own"]}))
+    assert table.iloc[0]["difference"] == table.iloc[0]["excess"] == 0.0 and table.iloc[0]["p_value"] == 1.0
+
+
+def test_each_missing_preference_has_its_own_reason():
+    def note(verdict, judges=("j", "t")):
+        return generated.self_preference(judged_rows(verdict, judges, own={"j": ["a"]})).set_index("judge")["note"]
+
+    gone = note(lambda judge, generator, q, kind: None if (judge, generator) == ("j", "a") else "supported")
+    assert gone["j"] == "no question has judged answers of its own model and of another"
+    apart = note(lambda judge, generator, q, kind: "supported" if (generator == "a") == (q < 20) else None)
+    assert apart["j"] == "no question has judged answers of its own model and of another"
+    other = note(lambda judge, generator, q, kind: "supported" if (judge == "j") == (q < 20) else None)
+    assert other["j"].startswith("no other judge judged these")
+    # A judge whose own answers it did not judge is the other generator all the same.
+    rows = judged_rows(kind_to_own, ["a", "b"], own={"a": ["a"], "b": ["b"]})
+    rows.loc[
+        (rows["judge"] == "b") & (rows["generator"] == "b") & (rows["question_id"].astype(int) > 5), "verdict"
+    ] = None
+    assert "other generator" in generated.self_preference(rows).set_index("judge").loc["a", "note"]
+
+
+def test_a_set_of_degenerate_answers_alone_is_said_to_hold_nothing_more():
+    judged = judged_rows(kind_to_own, ["a"], kinds=("full", "partial")).assign(degenerate=True)
+    assert generated.halves(judged).empty and "n/a" in halves_markdown(generated.halves(judged))
+    none = generated.accuracy(judged)
+    assert "n/a" in accuracy_markdown(none[none["set"] == generated.APART])
+
+
+def test_answers_of_several_datasets_stand_in_files_of_their_own(out):
+    frame = pd.concat([given("One."), given("Two. Three.").assign(dataset="qampari")], ignore_index=True)
+    results.write_answers("run", frame)
+    assert results.read_answers("run", ["g"], ["qampari"])["answer"].tolist() == ["Two. Three."]
+    results.write_answers("run", given("Four.").assign(dataset="qampari"))
+    assert results.read_answers("run", ["g"], ["asqa"])["answer"].tolist() == ["One."]
 
 
 def test_unjudged_answers_are_left_out_of_self_preference():
@@ -305,7 +350,10 @@ def test_a_judge_that_sees_the_missing_half_is_told_and_one_that_does_not_is_not
     assert (blind["lower"], blind["same"], blind["p_value"]) == (0, 72, 1.0)
     noise = generated.noise(given("a"), answer_rows(given("a")))
     text = findings(noise, table)
-    assert "sees gives the half a lower verdict for H 70 of 70: sure for H." in text and "sure for none" in text
+    assert (
+        "sees gives the half a lower verdict for H 70 of 70 (higher 0): sure for H." in text
+        and "sure for none" in text
+    )
     assert "1 of 1 partials" in text and "70" in halves_markdown(table)
     assert len(picture(judged_rows(sees, ["sees", "blind"], kinds=("full", "partial"))).axes) == 2
 
@@ -328,23 +376,24 @@ def test_judgments_of_other_answers_are_not_read_and_the_command_is_named(out, q
     rows = rows_by(P.generators, questions, store)
     plan = Plan(rows, P.designs, load_judge("lexical"))
     asyncio.run(execute(plan, store))
-    results.write_rows("run", rows)
     results.write_cells("run", judgments(plan, store), {})
-    judged, notes = generated.read_generated("run", P, ["lexical", "smollm2"])
+    judged, notes = generated.read_generated("run", P, ["lexical", "smollm2"], rows)
     assert len(judged) == 20 and judged["same_model"].eq(False).all() and judged["generator"].notna().all()
     assert (
         len(notes) == 1
         and "generators: [smollm2-free, smollm2-warm]" in notes[0]
         and "1 cells by smollm2" in notes[0]
     )
-    results.write_rows("run", rows.assign(candidate=rows["candidate"] + "!"))
-    judged, notes = generated.read_generated("run", P, ["lexical"])
+    changed = rows.assign(candidate=rows["candidate"] + "!")
+    judged, notes = generated.read_generated("run", P, ["lexical"], changed)
     assert judged.empty and "1 cells by lexical are not there" in notes[0]
 
 
 def test_answers_that_were_not_written_are_named(out):
-    with pytest.raises(ValueError, match="no answers of g for run; run 11-generate"):
-        results.read_answers("run", ["g"])
+    with pytest.raises(ValueError, match=r"no answers of g.asqa for run; run 11-generate"):
+        results.read_answers("run", ["g"], ["asqa"])
+    with pytest.raises(ValueError, match="generators must name"):
+        results.read_answers("run", [], ["asqa"])
 
 
 def test_an_estimate_counts_the_rows_of_answers_or_lets_the_sample_stand_in(tmp_path, capsys):

@@ -160,6 +160,7 @@ LINE = "asqa/0/full,supported"
         ("row_id;label\nasqa/0/full;supported\n", "line 1: no column row_id and no column label.*commas"),
         ("row_id\nasqa/0/full\n", "line 1: no column label"),
         ("", "line 1: no column"),
+        ("row_id,label,,\n", "line 1: a column without a name"),
         ("row_id,label,label\n", "line 1: the column label stands twice"),
         (f"row_id,label\n{LINE},and, more\n", "line 2: 4 values in 2 columns"),
         ('row_id,label\n"asqa/0/full,supported\n', "cannot be read as CSV"),
@@ -186,8 +187,79 @@ def test_a_row_whose_texts_changed_refuses_its_old_label(rows):
         session(changed)
 
 
+def test_labels_given_here_of_a_larger_selection_are_kept_and_not_used(rows):
+    every = session(rows)
+    for label in ("supported", "unsupported", "supported"):
+        every.label(label)
+    few = rows[rows["question_id"] == "0"].reset_index(drop=True)
+    assert gather(few, ["ann"], "sample")["row_id"].tolist() == few["row_id"].tolist()
+    again = session(few)
+    again.back()
+    again.label("supported")
+    assert len(gather(rows, ["ann"], "sample")) == 3
+
+
+def test_what_belongs_to_another_source_is_not_looked_at(rows, folder):
+    write(folder, f"row_id,label,source\n{LINE},sample\nx/1,mostly fine,hub\n")
+    assert gather(rows, ["ann"], "sample")["row_id"].tolist() == ["asqa/0/full"]
+
+
+def test_a_label_given_meanwhile_in_another_window_is_not_overwritten(rows):
+    one, other = LabelWidget(session(rows)), LabelWidget(session(rows))
+    one.answer({"label": "supported", "note": "carefully read"})
+    other.answer({"label": "unsupported", "note": ""})
+    assert "another window labelled this row meanwhile, as supported" in other.state["error"]
+    (line,) = read_labels(one.session.path, rows, "sample").to_dict("records")
+    assert (line["label"], line["note"]) == ("supported", "carefully read")
+    other.answer({"label": "unsupported"})
+    assert read_labels(one.session.path, rows, "sample")["label"].tolist() == ["unsupported"]
+
+
+def test_a_choice_made_for_a_row_that_is_gone_labels_no_other(rows):
+    widget = LabelWidget(session(rows))
+    turn = widget.state["turn"]
+    widget.answer({"label": "supported", "turn": turn})
+    widget.answer({"label": "unsupported", "turn": turn})
+    assert widget.state["done"] == 1 and "another row" in widget.state["error"]
+    widget.answer({"label": "unsupported", "turn": widget.state["turn"]})
+    assert widget.state["done"] == 2 and widget.state["error"] == ""
+
+
+def test_a_note_outlives_going_back(rows):
+    widget = LabelWidget(session(rows))
+    widget.answer({"label": "supported"})
+    widget.answer({"back": True, "note": "half written"})
+    assert widget.state["note"] == ""
+    widget.answer({"label": "supported"})
+    assert widget.state["note"] == "half written"
+
+
+def test_line_ends_of_a_note_do_not_break_the_file(rows):
+    one = session(rows)
+    one.label("supported", "a\rb\r\nc")
+    one.label("supported", "d")
+    assert read_labels(one.path, rows, "sample")["note"].tolist() == ["a\nb\nc", "d"]
+
+
+def test_a_linked_file_is_written_through_and_a_dead_link_is_said(rows, folder, tmp_path):
+    folder.mkdir()
+    (folder / "ann.csv").symlink_to(tmp_path / "real.csv")
+    with pytest.raises(ValueError, match="link to a file that is not there"):
+        session(rows)
+    (tmp_path / "real.csv").write_text("row_id,label\n")
+    session(rows).label("supported")
+    assert (folder / "ann.csv").is_symlink() and "asqa/0/full" in (tmp_path / "real.csv").read_text()
+
+
+def test_a_session_at_its_end_takes_no_more(rows):
+    one = session(rows[:1], known=rows)
+    one.label("supported")
+    with pytest.raises(ValueError, match="every row has a label"):
+        one.label("supported")
+
+
 @pytest.mark.parametrize(
-    "name", ["", "../ann", "a b", "construction", "note", "dataset", ".ann", "a/b", "_ann", "a.csv"]
+    "name", ["", "../ann", "a b", "construction", "note", "dataset", "a" * 61, ".ann", "a/b", "_ann", "a.csv"]
 )
 def test_a_name_that_makes_no_file_is_refused(rows, name):
     with pytest.raises(ValueError, match="annotator"):
@@ -208,8 +280,9 @@ def test_standards_keep_cannot_tell_out_and_count_it(rows, folder):
     found = standards(rows, given)
     assert found["construction"].tolist() == rows["label"].tolist()
     assert found["ann"].dropna().to_dict() == {"asqa/0/partial": "supported"}
-    (line,) = label_files.progress(given, rows).to_dict("records")
+    line, empty = label_files.progress(given, rows, ["ann", "zoe"]).to_dict("records")
     assert line["drawn rows labelled"] == "2 of 4" and line["cannot tell"] == 1 and line["guide version"] == "unknown"
+    assert empty["annotator"] == "zoe" and empty["drawn rows labelled"] == "0 of 4"
 
 
 def test_the_widget_says_what_was_not_saved_and_stays_at_the_row(rows, folder):

@@ -305,5 +305,14 @@ def test_a_part_that_is_new_is_named_and_fails_nothing_and_a_known_one_still_doe
 
 def test_the_committed_run_has_stored_numbers_for_its_notebooks():
     what = json.loads((paths.EXPECTED / "sample-40q-seed0.json").read_text(encoding="utf-8"))
-    assert [name.split()[0] for name in sorted(what)] == ["20-judge", "20-judge", "30-designs"]
+    assert [name.split()[0] for name in sorted(what)] == ["20-judge", "20-judge", "30-designs", "50-label-standards"]
     assert all(len(numbers) >= 12 for numbers in what.values())
+
+
+def test_a_lone_carriage_return_ends_no_line_of_a_csv(tmp_path):
+    table = pd.DataFrame({"a": ["x\ry", "1"], "b": ["p", "q"]})
+    path = results.write_table(tmp_path / "t.csv", table)
+    assert pd.read_csv(path, dtype=str, keep_default_na=False).to_dict("list") == {
+        "a": ["x\ry", "1"],
+        "b": ["p", "q"],
+    }

@@ -10,7 +10,7 @@ from lib import agreement
 from lib.power import questions_needed, sign_test_power
 from lib.reported import reported, reported_markdown
 from lib.standard_tables import agreement_markdown, fits, needed, ranking_markdown, reversals_markdown, slopes
-from lib.standards import CANNOT_TELL, CHANGES, REVERSES, judged_under, paired, ranking, reversals
+from lib.standards import CANNOT_TELL, CHANGES, REVERSES, judged_under, left_out, paired, ranking, reversals
 
 SUPPORTED, PARTIAL, UNSUPPORTED = "supported", "partially_supported", "unsupported"
 
@@ -113,6 +113,76 @@ def test_a_change_without_a_sure_other_order_is_no_reversal():
         "records"
     )
     assert line["finding"] == CHANGES and line["before"] == -0.5 and line["after"] == 0.0
+
+
+def test_an_order_reverses_only_if_both_sides_are_told_by_the_exact_test_too():
+    """Five questions to none on either side: the intervals exclude 0, and p is 0.0625."""
+    verdicts = {
+        "C": lambda q, kind: SUPPORTED,
+        "H": lambda q, kind: PARTIAL if kind == "partial" and q < 10 else SUPPORTED,
+    }
+    judged, standards = made(60, verdicts)
+    first, second = standards["construction"], standards["reader"]
+    first.loc[[f"asqa/{q}/partial" for q in range(60)]] = [PARTIAL if q < 5 else UNSUPPORTED for q in range(60)]
+    second.loc[[f"asqa/{q}/partial" for q in range(60)]] = [
+        SUPPORTED if 5 <= q < 10 else UNSUPPORTED for q in range(60)
+    ]
+    under = judged_under(judged, standards)
+    (line,) = reversals(under, "CH").to_dict("records")
+    assert line["before_high"] < 0 < line["after_low"] and line["p_holm"] < 0.05 and line["finding"] == CHANGES
+    assert "cannot tell" in fits(ranking(under), paired(under), reversals(under, "CH"))
+    assert "without a sure reversal" in fits(ranking(under), paired(under), reversals(under, "CH"))
+
+
+def test_equal_designs_under_one_standard_are_seldom_called_reversed():
+    """Four designs that differ under the first standard and are equal under the second: the family's rate."""
+    found = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        right = {design: rng.random((2, 40)) < (0.5 + 0.1 * n) for n, design in enumerate("CHRB")}
+        verdicts = {
+            design: lambda q, kind, line=right[design]: SUPPORTED if line[int(kind == "partial"), q] else PARTIAL
+            for design in "CHRB"
+        }
+        judged, standards = made(40, verdicts)
+        coins = rng.integers(0, 2, len(standards["reader"]))
+        standards["reader"] = pd.Series(np.where(coins, SUPPORTED, PARTIAL), index=standards["reader"].index)
+        standards["construction"] = pd.Series(SUPPORTED, index=standards["reader"].index)
+        found += reversals(judged_under(judged, standards), "CHRB")["finding"].eq(REVERSES).any()
+    assert found <= 3
+
+
+def test_a_judge_of_whom_rows_are_left_out_is_named():
+    judged, standards = made(10, PLANTED)
+    part = judged.assign(judge="k")
+    part = part[(part["design"] == "C") == (part["question_id"].astype(int) < 5)]
+    both = pd.concat([judged, part], ignore_index=True)
+    under = judged_under(both, standards)
+    assert set(under["judge"]) == {"j"}
+    assert left_out(both, under) == [
+        "k: 20 of 20 labelled rows are left out, for not every design (C, H) judged them."
+    ]
+    assert left_out(judged, judged_under(judged, standards)) == []
+
+
+def test_several_standards_make_tables_of_their_own_with_their_columns_in_order():
+    judged, standards = made(10, PLANTED)
+    four = {
+        "a": standards["construction"],
+        "bc": standards["reader"],
+        "ab": standards["reader"],
+        "c": standards["reader"],
+    }
+    text = reversals_markdown(reversals(judged_under(judged, four), "CH"))
+    heads = [line for line in text.splitlines() if line.startswith("| judge")]
+    assert len(heads) == 6
+    assert [name.strip() for name in heads[0].split("|")[3:6]] == ["a", "bc", "change in points"]
+
+
+def test_one_design_alone_is_compared_with_nothing():
+    judged, standards = made(10, {"C": PLANTED["C"]})
+    under = judged_under(judged, standards)
+    assert "C stands alone" in fits(ranking(under), paired(under), reversals(under, "C"))
 
 
 def test_chance_alone_is_seldom_called_a_reversal():
@@ -233,7 +303,7 @@ def test_the_number_of_questions_needed_is_the_smallest_that_does():
 def test_needed_names_the_pair_that_moved_most():
     text = needed(reversals(judged_under(*made(20, PLANTED)), "CH"))
     assert "C and H, construction to reader: 12 of 20 questions moved towards C and 0 towards H" in text
-    assert f"takes about {questions_needed(12 / 20):.0f} questions" in text
+    assert f"in about {questions_needed(12 / 20):.0f} questions" in text
     still = judged_under(*made(20, {"C": lambda q, kind: SUPPORTED, "H": lambda q, kind: SUPPORTED}))
     assert "no question moved" in needed(reversals(still, "CH"))
 

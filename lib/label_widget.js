@@ -36,7 +36,7 @@ function render({ model, el }) {
   const note = element("input", { type: "text", placeholder: "note, saved with the label" });
   // One message at a time: a second key before the next row is there would label a row that nobody has seen.
   let waiting = null;
-  let shown = -Infinity;
+  let chosen = -Infinity;
   const send = (message) => {
     if (waiting) return;
     // On a button, Enter or the space bar would choose again.
@@ -46,9 +46,12 @@ function render({ model, el }) {
     }, 5000);
     model.send({ ...message, turn: model.get("state").turn, note: note.value });
   };
-  // A double click is one choice: the next row must have stood there for a moment.
-  const seen = () => performance.now() - shown > 350;
-  const choose = (label) => !model.get("state").finished && seen() && send({ label });
+  const choose = (label) => {
+    // A double click is one choice, however quickly the next row is there.
+    if (model.get("state").finished || performance.now() - chosen < 350) return;
+    chosen = performance.now();
+    send({ label });
+  };
   const back = () => send({ back: true });
 
   const buttons = choices.map(([key, label]) =>
@@ -84,7 +87,6 @@ function render({ model, el }) {
     const state = model.get("state");
     clearTimeout(waiting);
     waiting = null;
-    shown = performance.now();
     progress.max = state.total;
     progress.value = state.done;
     said.textContent = state.said;

@@ -176,7 +176,7 @@ def test_a_person_labels_rows_blind_by_buttons_and_keys_and_comes_back_later(lab
     page.keyboard.press("b")
     widget.get_by_text("this one as partially supported").wait_for()
     assert widget.locator("input[type=text]").input_value() == "b 1 of two"
-    # The choice comes when the row has stood there for a moment.
+    # So soon after the last choice it would be taken for a double click.
     page.wait_for_timeout(500)
     page.keyboard.press("1")
     widget.get_by_text("All 2 rows have a label.").wait_for()

@@ -273,7 +273,7 @@ def test_a_sweep_runs_again_when_a_condition_was_changed(small, tmp_path, monkey
     assert [line["status"] for line in sweep(grid)] == ["done"]
     code = tmp_path / "lib"
     code.mkdir()
-    for name in ("conditions", "changes", "donors", "texts"):
+    for name in ("conditions", "changes", "donors", "generate", "texts"):
         text = (paths.ROOT / "lib" / f"{name}.py").read_text(encoding="utf-8")
         (code / f"{name}.py").write_text(text + "# changed\n" * (name == "changes"), encoding="utf-8")
     monkeypatch.setattr(paths, "ROOT", tmp_path)

@@ -65,9 +65,9 @@ def read_labels(path: Path, rows: pd.DataFrame, source: str) -> pd.DataFrame:
 
     `rows` are of `source` (`lib.params.source_name`). Labels of another source are not looked at, nor are those given
     here, which have a hash, of rows that another selection holds. A file made elsewhere needs `row_id` and `label`
-    alone, and is taken to be of these rows. Raises ValueError that names the
-    file, the line and the field for a file without them, an unknown row, one that comes twice, an unknown label, a
-    line with more values than columns, and a label whose row has other texts now.
+    alone, and is taken to be of these rows. Raises ValueError that names the file, the line and the field for a file
+    without them, an unknown row, one that comes twice, an unknown label, a line with more values than columns, and a
+    label whose row has other texts now.
     """
     shown = paths.shown(path)
     try:

@@ -8,7 +8,8 @@ GRID ?= params/sweeps/sample.yaml
 STUDY ?= params/sweeps/primary.yaml
 NOTEBOOKS := $(sort $(wildcard notebooks/[0-9][0-9]-*.ipynb))
 
-.PHONY: help setup model reproduce test lab sweep estimate record bench lint lock lock-prompts notebooks expected clean
+.PHONY: help setup model reproduce report freeze test lab sweep estimate record bench lint lock lock-prompts notebooks \
+  expected clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -35,6 +36,13 @@ models/.installed: requirements-model.txt | .venv/.installed
 
 reproduce: setup ## run all notebooks on the sample data (PARAMS=params/paper.yaml for the study's rows)
 	$(BIN)/python -m lib.sweeps reproduce $(STEPS) $(PARAMS)
+	$(BIN)/python -m lib.site $(STEPS) $(PARAMS)
+
+report: setup ## a site to read from what `make reproduce` left: figures/report/index.html
+	$(BIN)/python -m lib.site $(STEPS) $(PARAMS)
+
+freeze: setup ## keep the paper of what was run as data/frozen/NAME (NAME=... PARAMS=params/study.yaml)
+	$(BIN)/python -m lib.editions "$(NAME)" $(PARAMS)
 
 test: setup ## all tests, the notebooks' stored outputs among them
 	$(BIN)/python -m pytest -n 2 --dist loadfile

@@ -82,20 +82,23 @@ def _settings(each: Slice, condition: str) -> str:
 
 
 def by_design(table: pd.DataFrame, cell, index: Sequence[str] = ("judge", "condition")) -> str:
-    """A table with a column a prompt as Markdown: one line for each of `index`, questions and rows beside.
+    """`by_design_shown` as Markdown."""
+    return NOTHING_YET if table.empty else markdown(by_design_shown(table, cell, index))
 
-    `cell` makes a line's text from a row of `table`. A prompt that was not asked is n/a.
+
+def by_design_shown(table: pd.DataFrame, cell, index: Sequence[str] = ("judge", "condition")) -> pd.DataFrame:
+    """A table with a column a prompt for people: one line for each of `index`, questions and rows beside.
+
+    `cell` makes a line's text from a row of `table`. A prompt that was not asked is `not run`.
     """
-    if table.empty:
-        return NOTHING_YET
     index = list(index)
     texts = table.assign(text=[cell(line) for line in table.itertuples()])
     wide = texts.pivot(index=index, columns="prompt", values="text")
     order = pd.MultiIndex.from_frame(texts[index].drop_duplicates())
     # A prompt that lacks a dataset has fewer rows than the others.
     sizes = texts.groupby(index, sort=False)[["n_questions", "n_rows"]].agg(_span)
-    wide = sizes.join(wide[list(dict.fromkeys(texts["prompt"]))]).loc[order].fillna("n/a").reset_index()
-    return markdown(wide.rename(columns={"n_questions": "questions", "n_rows": "rows"}))
+    wide = sizes.join(wide[list(dict.fromkeys(texts["prompt"]))]).loc[order].fillna("not run").reset_index()
+    return wide.rename(columns={"n_questions": "questions", "n_rows": "rows"})
 
 
 def _span(counts: pd.Series) -> str:
@@ -168,12 +171,15 @@ def prompt_pairs(judged: pd.DataFrame, pairs: Sequence[tuple[str, str]], by: Seq
 
 
 def grid_markdown(table: pd.DataFrame) -> str:
+    """`grid_shown` as Markdown."""
+    return NOTHING_YET if table.empty else markdown(grid_shown(table))
+
+
+def grid_shown(table: pd.DataFrame) -> pd.DataFrame:
     """Every version of H against every version of C: differences in points with intervals and Holm's p.
 
     `table` is that of `prompt_pairs` by dataset and judge.
     """
-    if table.empty:
-        return NOTHING_YET
     lines = table.assign(
         text=[
             f"{points(line.difference)} {interval(line.low, line.high, line.note)}, {stats.format_p(line.p_holm)}"
@@ -184,7 +190,7 @@ def grid_markdown(table: pd.DataFrame) -> str:
     keys = ["dataset", "judge", "n_questions", "a"]
     wide = lines.pivot(index=keys, columns="pair", values="text")
     order = list(lines[keys].drop_duplicates().itertuples(index=False, name=None))
-    return markdown(wide.loc[order].reset_index().rename(columns={"n_questions": "questions", "a": ""}))
+    return wide.loc[order].reset_index().rename(columns={"n_questions": "questions", "a": ""})
 
 
 def primary_and(judged: pd.DataFrame, group: str) -> pd.DataFrame:

@@ -7,13 +7,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from lib import stats
-from lib.figures import COLORS, STYLE, WIDTH
+from lib.figures import stacked
 from lib.labels import LABELS
+from lib.paper_figures import STYLE, WIDTH, legend
 from lib.tables import by_design, interval, markdown, percent, points
 
 # Where every answer is degenerate, or none was judged.
 NOTHING = "n/a: there is no such answer."
-_SHADES = dict(zip((*LABELS, "unjudged"), (COLORS[0], COLORS[9], COLORS[1], "0.75"), strict=True))
+_VERDICTS = [*LABELS, "unjudged"]
 
 
 def noise_markdown(table: pd.DataFrame) -> str:
@@ -36,19 +37,22 @@ def noise_markdown(table: pd.DataFrame) -> str:
 
 
 def accuracy_markdown(table: pd.DataFrame) -> str:
+    """`accuracy_shown` as Markdown."""
+    return NOTHING if table.empty else markdown(accuracy_shown(table))
+
+
+def accuracy_shown(table: pd.DataFrame) -> pd.DataFrame:
     """Tables 11 and 12 for people: rows right and percent, a column a design. `table`: `lib.generated.accuracy`."""
     texts = [
         f"{line.n_correct} of {line.n_rows}, {percent(line.accuracy)} {interval(line.low, line.high, line.note)}"
         + (f", {line.n_unjudged} unjudged" if line.n_unjudged else "")
         for line in table.itertuples()
     ]
-    if table.empty:
-        return NOTHING
     groups = list(table.columns[: list(table.columns).index("design")])
     shown = by_design(table.assign(text=texts), groups)
     if "same_model" in shown:
         shown["same_model"] = shown["same_model"].map({True: "yes", False: "no"})
-    return markdown(shown.rename(columns={"same_model": "same model"}))
+    return shown.rename(columns={"same_model": "same model"})
 
 
 def halves_markdown(table: pd.DataFrame) -> str:
@@ -127,27 +131,19 @@ def verdicts(judged: pd.DataFrame) -> Figure:
     judged = judged[~judged["degenerate"]]
     judges, designs = (list(dict.fromkeys(judged[name])) for name in ("judge", "design"))
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH, 0.75 * len(judges) + 1.2))
+        figure = Figure(figsize=(WIDTH, 0.62 * len(judges) + 0.75))
         axes = figure.subplots(len(judges), len(designs), sharex=True, sharey=True, squeeze=False)
         for line, judge in zip(axes, judges, strict=True):
             for axis, design in zip(line, designs, strict=True):
                 mine = judged[(judged["judge"] == judge) & (judged["design"] == design)]
                 counts = pd.crosstab(mine["kind"], mine["verdict"].fillna("unjudged"))
-                counts = counts.reindex(index=["full", "partial"], columns=list(_SHADES), fill_value=0)
-                left = pd.Series(0.0, index=counts.index)
-                for verdict, color in _SHADES.items():
-                    share = counts[verdict] / counts.sum(axis=1)
-                    axis.barh(["full", "half"], share, left=left.to_numpy(), color=color, label=verdict, height=0.7)
-                    left += share
-                axis.set(title=f"{judge}, {design}", xlim=(0, 1))
+                counts = counts.reindex(index=["full", "partial"], columns=_VERDICTS, fill_value=0)
+                stacked(axis, counts.div(counts.sum(axis=1), axis=0))
+                axis.set_title(f"{judge}, {design}")
+                axis.set_yticks([0, 1], ["full", "half"])
                 axis.grid(axis="y", visible=False)
-                axis.xaxis.set_major_formatter(mpl.ticker.PercentFormatter(1.0))
                 axis.xaxis.set_major_locator(mpl.ticker.MultipleLocator(0.5))
         # The full answer stands above its half.
         axes[0][0].set_ylim(1.5, -0.5)
-        handles, labels = axes[0][0].get_legend_handles_labels()
-        names = [label.replace("_", " ") for label in labels]
-        figure.legend(
-            handles, names, loc="outside lower center", ncols=len(names), title="verdict (share of answers)"
-        )
+        legend(figure, axes[0][0].get_legend_handles_labels()[0], "verdict, share of answers")
     return figure

@@ -27,7 +27,8 @@ class Slice:
     """One judge's diagnostics.
 
     `rows` are the slice's, `applied` every condition applied to them, `judged` the judgments that are there (columns
-    of `lib.plan.judgments`), `notes` what is not there and the commands that make it.
+    of `lib.plan.judgments`), `absent` the cells (condition, dataset, prompt) that are not there or were made
+    otherwise, a prompt that was never asked under every condition; `notes` says so with the commands that make them.
     """
 
     judge: str
@@ -35,6 +36,7 @@ class Slice:
     rows: pd.DataFrame = field(repr=False)
     applied: Applied | None = field(repr=False)
     judged: pd.DataFrame = field(repr=False)
+    absent: list[tuple[str, str, str]] = field(repr=False)
     notes: list[str]
 
 
@@ -68,8 +70,11 @@ def read_slice(p, judge: str, n_questions: int) -> Slice:
     if never:
         every = command(q, judge, [(ALL, *cell) for cell in product(p.datasets, never)])
         notes.append(f"{judge} was not asked in {', '.join(never)}, so it is left out there. To ask it: {every}")
+    # A condition with prompts of its own is not the designs' that were never asked.
+    others = [name for name, each in CONDITIONS.items() if not (prompts and each.prompts)]
+    unasked = [(condition, *cell) for condition in others for cell in product(p.datasets, never)]
     if not prompts:
-        return Slice(judge, run, rows, None, pd.DataFrame(), notes)
+        return Slice(judge, run, rows, None, pd.DataFrame(), unasked, notes)
     applied = apply(find(ALL), rows, prompts, entry, p.seed)
     found, absent, stale = [], [], []
     for cell, expected in _expected(applied).items():
@@ -88,7 +93,9 @@ def read_slice(p, judge: str, n_questions: int) -> Slice:
     else:
         notes += _absent(q, judge, absent, "not asked")
     notes += _absent(q, judge, stale, "made from other texts, labels or settings")
-    return Slice(judge, run, rows, applied, pd.concat(found, ignore_index=True) if found else pd.DataFrame(), notes)
+    judged = pd.concat(found, ignore_index=True) if found else pd.DataFrame()
+    unasked += [cell for cell in cells if cell not in there and cell[2] in prompts] + absent + stale
+    return Slice(judge, run, rows, applied, judged, unasked, notes)
 
 
 def _expected(applied: Applied) -> dict[tuple[str, str, str], list[tuple[str, str]]]:

@@ -12,13 +12,18 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from lib import stats
-from lib.figures import COLORS, MARKERS, STYLE, WIDTH
+from lib.paper_figures import DASHES, DESIGN_COLORS, MARKERS, STYLE, WIDTH, designs_of, legend, panels
 from lib.power import questions_needed
 from lib.standards import CHANGES, REVERSES
 from lib.tables import DESIGNS, by_design, interval, markdown, percent, points
 
 
 def agreement_markdown(table: pd.DataFrame) -> str:
+    """`agreement_shown` as Markdown."""
+    return markdown(agreement_shown(table)) if len(table) else "There is one standard alone, so nothing can agree."
+
+
+def agreement_shown(table: pd.DataFrame) -> pd.DataFrame:
     """Tables 13 and 14 for people. `table` is that of `lib.agreement.pairwise`, with its groups."""
     groups = [name for name in table.columns[: list(table.columns).index("n_questions")] if name not in ("a", "b")]
     lines = [
@@ -33,10 +38,15 @@ def agreement_markdown(table: pd.DataFrame) -> str:
         }
         for line in table.itertuples()
     ]
-    return markdown(pd.DataFrame(lines)) if lines else "There is one standard alone, so nothing can agree."
+    return pd.DataFrame(lines)
 
 
 def ranking_markdown(table: pd.DataFrame) -> str:
+    """`ranking_shown` as Markdown."""
+    return markdown(ranking_shown(table))
+
+
+def ranking_shown(table: pd.DataFrame) -> pd.DataFrame:
     """Table 4 for people: rows right and rank, one line a judge x standard, one column a design.
 
     `table` is that of `lib.standards.ranking`.
@@ -46,7 +56,7 @@ def ranking_markdown(table: pd.DataFrame) -> str:
         + (f", {line.n_unjudged} unjudged" if line.n_unjudged else "")
         for line in table.itertuples()
     ]
-    return markdown(by_design(table.assign(text=texts), ["judge", "standard"]))
+    return by_design(table.assign(text=texts), ["judge", "standard"])
 
 
 def reversals_markdown(table: pd.DataFrame) -> str:
@@ -165,35 +175,31 @@ def _listed(names: Sequence[str], between: str = ", ") -> str:
     return between.join(names[:-1]) + " and " * (len(names) > 1) + names[-1] if names else ""
 
 
-def slopes(table: pd.DataFrame) -> Figure:
+def slopes(table: pd.DataFrame, width: float = WIDTH) -> Figure:
     """Ranks of the designs from standard to standard with the rows right, one panel a judge; 1 is best.
 
     `table` is that of `lib.standards.ranking`. Designs that share a rank stand side by side around it.
     """
-    judges, standards = (list(dict.fromkeys(table[name])) for name in ("judge", "standard"))
-    designs = [design for design in DESIGNS if design in set(table["design"])]
+    standards, designs = list(dict.fromkeys(table["standard"])), designs_of(table)
     tied = table.groupby(["judge", "standard", "rank"])["design"]
-    places = table["rank"] + 0.2 * (tied.cumcount() - (tied.transform("size") - 1) / 2)
+    places = table["rank"] + 0.24 * (tied.cumcount() - (tied.transform("size") - 1) / 2)
     with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(WIDTH, 0.6 * len(designs) + 1.3))
-        axes = figure.subplots(1, len(judges), sharey=True, squeeze=False)[0]
-        for axis, judge in zip(axes, judges, strict=True):
-            for design in designs:
-                mine = table[(table["judge"] == judge) & (table["design"] == design)]
+        figure, parts = panels(table, 0.48 * len(designs) + 0.4, width, "judge", "rank (numbers: rows right)")
+        for (axis, part), marker in zip(parts, MARKERS, strict=False):
+            for design, mine in part.groupby("design", sort=False):
                 at, ranks = [standards.index(name) for name in mine["standard"]], places[mine.index]
-                place = DESIGNS.index(design)
-                axis.plot(at, ranks, color=COLORS[place], marker=MARKERS[place], markersize=4, lw=1.5, label=design)
+                look = {"marker": marker, "ls": DASHES[design], "color": DESIGN_COLORS[design], "label": design}
+                axis.plot(at, ranks, markersize=4, lw=1.4, **look)
                 for x, y, right in zip(at, ranks, mine["n_correct"], strict=True):
-                    side = {"xytext": (-7, 0), "ha": "right"} if x == 0 else {"xytext": (7, 0), "ha": "left"}
-                    look = {"va": "center", "fontsize": 7, "bbox": {"fc": "white", "ec": "none", "pad": 0.6}}
-                    axis.annotate(right, (x, y), textcoords="offset points", **side, **look)
+                    side, text = (-1, f"{design}  {right}") if x == 0 else (1, f"{right}  {design}")
+                    look = {"va": "center", "ha": "right" if x == 0 else "left", "fontsize": 7, "zorder": 4}
+                    look |= {"textcoords": "offset points", "bbox": {"fc": "white", "ec": "none", "pad": 0.4}}
+                    axis.annotate(text, (x, y), (6 * side, 0), **look)
             axis.set_xticks(range(len(standards)), standards)
-            axis.set_xlim(-0.35, len(standards) - 0.65)
-            axis.set(title=judge, ylim=(len(designs) + 0.5, 0.5))
+            axis.set_xlim(-0.45, len(standards) - 0.55)
+            axis.set_ylim(len(designs) + 0.6, 0.4)
             axis.set_yticks(range(1, len(designs) + 1))
             axis.grid(axis="x", visible=False)
-        axes[0].set_ylabel("rank")
-        handles, labels = axes[0].get_legend_handles_labels()
-        title = "design (numbers: rows right)"
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(designs), title=title)
+        looks = [{"ls": DASHES[name], "color": DESIGN_COLORS[name], "label": name} for name in designs]
+        legend(figure, [mpl.lines.Line2D([], [], lw=1.4, **look) for look in looks])
     return figure

@@ -153,6 +153,11 @@ def money(dollars: float, low: float | None = None, high: float | None = None) -
 
 
 def accuracy_markdown(table: pd.DataFrame) -> str:
+    """`accuracy_shown` as Markdown."""
+    return markdown(accuracy_shown(table))
+
+
+def accuracy_shown(table: pd.DataFrame) -> pd.DataFrame:
     """Table 2 for people: one line a dataset x judge, one column a design, the best in bold unless all are equal.
 
     A cell is accuracy in percent, its 95 percent interval, the mean tokens a call, and the unjudged rows if any. A
@@ -161,16 +166,26 @@ def accuracy_markdown(table: pd.DataFrame) -> str:
     groups = table.groupby(["dataset", "judge"])["accuracy"]
     best = (table["accuracy"] == groups.transform("max")) & (table["accuracy"] > groups.transform("min"))
     texts = table.assign(text=[_accuracy_cell(*each) for each in zip(table.itertuples(), best, strict=True)])
-    return markdown(by_design(texts, ["dataset", "judge"]))
+    return by_design(texts, ["dataset", "judge"])
 
 
 def kind_markdown(table: pd.DataFrame) -> str:
+    """`kind_shown` as Markdown."""
+    return markdown(kind_shown(table))
+
+
+def kind_shown(table: pd.DataFrame) -> pd.DataFrame:
     """Table 15 for people: one line a dataset x kind x judge, one column a design."""
     texts = [f"{percent(line.accuracy)} {_interval(line)}" for line in table.itertuples()]
-    return markdown(by_design(table.assign(text=texts), ["dataset", "kind", "judge"]))
+    return by_design(table.assign(text=texts), ["dataset", "kind", "judge"])
 
 
 def paired_markdown(table: pd.DataFrame) -> str:
+    """`paired_shown` as Markdown."""
+    return markdown(paired_shown(table))
+
+
+def paired_shown(table: pd.DataFrame) -> pd.DataFrame:
     """A paired table for people: the difference in points, its interval, questions won, exact p and Holm's.
 
     `table` is that of `lib.stats.compare_all`, with its groups first. A star marks a line where the unadjusted test
@@ -188,7 +203,7 @@ def paired_markdown(table: pd.DataFrame) -> str:
         "Holm p": lambda line: stats.format_p(line.p_holm),
     }
     lines = [{name: render(line) for name, render in columns.items()} for line in table.itertuples()]
-    return markdown(pd.DataFrame(lines, columns=list(columns)))
+    return pd.DataFrame(lines, columns=list(columns))
 
 
 def _accuracy_cell(line, best: bool) -> str:
@@ -203,4 +218,4 @@ def by_design(texts: pd.DataFrame, index: list[str]) -> pd.DataFrame:
     wide = texts.pivot(index=index, columns="design", values="text")
     order = texts[index].drop_duplicates()
     columns = [design for design in DESIGNS if design in wide]
-    return wide.loc[list(order.itertuples(index=False, name=None)), columns].fillna("n/a").reset_index()
+    return wide.loc[list(order.itertuples(index=False, name=None)), columns].fillna("not run").reset_index()

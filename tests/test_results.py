@@ -219,24 +219,6 @@ def test_provenance_names_commit_and_versions():
     assert {"git commit", "python", "pandas", "openai"} <= set(facts) and all(facts.values())
 
 
-def _every_figure(judged):
-    accuracy, pairs = tables.accuracy_table(judged), tables.paired_table(judged)
-    yield "accuracy", figures.accuracy(accuracy)
-    yield "accuracy-tokens", figures.accuracy_tokens(accuracy)
-    yield "confusion", figures.confusion(judged)
-    yield "wins", figures.wins(pairs)
-    yield "parse-status", figures.parse_status(tables.parse_table(judged))
-
-
-def test_every_figure_is_the_same_bytes_twice(judged, out):
-    first = [path for name, figure in _every_figure(judged) for path in figures.save(figure, "run", name)]
-    bytes_before = {path: path.read_bytes() for path in first}
-    for name, figure in _every_figure(judged):
-        for path in figures.save(figure, "run", name):
-            assert path.read_bytes() == bytes_before[path], path.name
-    assert len(first) == 10
-
-
 def test_figures_hold_every_judge_and_design(judged):
     more = pd.concat([judged, judgments("C", judge="k", right=(0, 0, 0, 0))], ignore_index=True)
     figure = figures.accuracy(tables.accuracy_table(more))

@@ -1,0 +1,233 @@
+"""Reported against reproduced: each number that the paper reports beside what a run of the same judge gives.
+
+A judge counts as the study's only if the models that answered are of its family and the rows are the benchmarks'.
+Every other judge, the embedded and the lexical ones above all, has a column of its own and settles nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pandas as pd
+
+from lib import stats
+from lib.material import Material
+from lib.reported import natural, said
+from lib.reproduced import AUTHOR, numbers
+from lib.tables import interval, markdown
+
+WITHIN, OUTSIDE, NOT_RUN = "within", "outside", "not run"
+# The study's judges, told by the model that answered, whatever the entry is called. Which snapshots the paper used
+# it does not say, so any of the family counts.
+FAMILIES = {
+    "Opus": r"claude-(?:.*-)?opus\b.*",
+    "GPT-4.1": r"gpt-4\.1(?:-\d{4}-\d{2}-\d{2})?",
+    "Gemini": r"gemini-.*",
+    "Sonnet": r"claude-(?:.*-)?sonnet\b.*",
+}
+THREE = ("Opus", "GPT-4.1", "Gemini")
+JUDGES = {"three judges": THREE, "four judges": (*THREE, "Sonnet"), "every judge": THREE}
+STUDY_QUESTIONS = 200
+# Of numbers that no judge gives: what our readers and generators give.
+NO_JUDGE = "labels and answers here"
+
+
+def study_judges(m: Material) -> dict[str, str]:
+    """Which of the material's judges is which of the study's: the paper's name to the entry of judges.yaml.
+
+    By the models that answered; a judge with replies of another family, or asked about the sample, is none of them.
+    Raises ValueError if two judges are the same one.
+    """
+    found: dict[str, str] = {}
+    if m.p.source == "sample" and set(m.p.files) != set(m.p.datasets):
+        return found
+    for entry in m.p.judges:
+        judged = [part for part in (m.judged, m.conditions, m.generated) if len(part)]
+        parts = [part.loc[part["judge"] == entry, "model"] for part in judged]
+        models = {name.rsplit("/", 1)[-1] for part in parts for name in part.dropna().unique()}
+        for name, pattern in FAMILIES.items():
+            if models and all(re.fullmatch(pattern, model) for model in models):
+                if name in found:
+                    raise ValueError(
+                        f"judges: {found[name]} and {entry} are both the paper's {name}; name one of them"
+                    )
+                found[name] = entry
+    return found
+
+
+def compare(m: Material) -> pd.DataFrame:
+    """Every reported number beside the reproduced one.
+
+    Columns: those of `data/paper/reported.csv`; `ran` (entries of the study's judges that gave the number),
+    `reproduced`, low, high on the scale of `lib.reproduced`; `status`; `why` it is not run; `shown`, the reproduced
+    number for people; one text column for each judge that is none of the study's, and `NO_JUDGE`. Status:
+
+    - `within`: the reported value lies in the reproduced 95 percent interval. `at most` and `above` are met if the
+      interval reaches that far, `each` if every number is within. A p is within if the difference goes the same
+      way and both p lie on the same side of 0.05, or, for a bound, if it keeps the bound. A number without an
+      interval must be equal.
+    - `outside`: else. `not run`: no run of that judge answers it.
+    """
+    table, found, study = m.reported, numbers(m), study_judges(m)
+    others = [name for name in m.p.judges if name not in study.values()]
+    lines = [_compared(line, found, study, others) for line in table.itertuples()]
+    return table.join(pd.DataFrame(lines, index=table.index))
+
+
+def _compared(line, found: pd.DataFrame, study: dict[str, str], others: list[str]) -> dict:
+    mine = _candidates(line, found)
+    names = JUDGES.get(line.judge, (line.judge,))
+    ran = [study[name] for name in names if name in study]
+    why = _not_run(line, names, study, mine)
+    part = mine[mine["judge"].isin(ran)] if line.judge else mine[mine["judge"] == AUTHOR]
+    picked = _picked(line, part) if not why and len(part) else None
+    if not why and picked is None:
+        why = "these runs hold no such number"
+    why = why or _other_size(line, picked)
+    beside = {name: _beside(line, mine[mine["judge"] == name]) if line.judge else "" for name in others}
+    beside[NO_JUDGE] = _beside(line, mine[~mine["judge"].isin([*others, *ran])]) if not line.judge else ""
+    if why:
+        empty = {"ran": "", "reproduced": math.nan, "low": math.nan, "high": math.nan}
+        return empty | {"status": NOT_RUN, "why": why, "shown": "n/a"} | beside
+    status = WITHIN if all(_holds(line, x) for x in picked.itertuples()) else OUTSIDE
+    one = picked.iloc[0] if len(picked) == 1 else None
+    ends = {name: float("nan") if one is None else one[name] for name in ("value", "low", "high")}
+    return {
+        "ran": ", ".join(dict.fromkeys(ran)) or AUTHOR,
+        "reproduced": ends["value"],
+        "low": ends["low"],
+        "high": ends["high"],
+        "status": status,
+        "why": "",
+        "shown": _shown(line, picked),
+    } | beside
+
+
+def _candidates(line, found: pd.DataFrame) -> pd.DataFrame:
+    keep = (found["quantity"] == line.quantity) & (found["slice"] == line.slice)
+    if line.dataset != "every dataset":
+        keep &= found["dataset"] == line.dataset
+    return found[
+        keep
+        & (found["design"].isin(list("CHRB")) if line.design == "every design" else found["design"] == line.design)
+    ]
+
+
+def _not_run(line, names, study: dict[str, str], mine: pd.DataFrame) -> str:
+    """Why no run can answer a line, or ""."""
+    if not line.judge:
+        there = AUTHOR in set(mine["judge"])
+        return "" if there else "the author's labels and answers are not here"
+    if line.judge.endswith("of three"):
+        return "the source does not name the judge"
+    absent = [name for name in names if name not in study or study[name] not in set(mine["judge"])]
+    return f"no such run by {', '.join(absent)} on the benchmarks" if absent else ""
+
+
+def _picked(line, part: pd.DataFrame) -> pd.DataFrame | None:
+    """The numbers that a line speaks of: one, or several where it says `each`; None where there is none."""
+    part = part[part["value"].notna()]
+    if part.empty:
+        return None
+    if line.which == "sum":
+        whole = part.iloc[[0]].assign(value=part["value"].sum(), of=part["of"].sum())
+        # Judges answer for themselves, so that ends do not add up.
+        return whole.assign(low=math.nan, high=math.nan) if len(part) > 1 else whole
+    if line.which in ("lowest", "highest"):
+        place = part["value"].idxmin() if line.which == "lowest" else part["value"].idxmax()
+        return part.loc[[place]]
+    return part if line.which == "each" or len(part) == 1 else None
+
+
+def _other_size(line, picked: pd.DataFrame | None) -> str:
+    """A count out of another number is no reproduction; says what it is out of."""
+    if picked is None:
+        return ""
+    wanted = STUDY_QUESTIONS if line.unit == "questions" else None
+    if match := re.search(r"of (\d+)$", line.unit):
+        wanted = int(match[1])
+    if wanted is None:
+        return ""
+    sizes = sorted({int(size) for size in picked["of"].dropna()})
+    return (
+        "" if sizes == [wanted] else f"counted out of {', '.join(map(str, sizes)) or 'nothing'} here, not of {wanted}"
+    )
+
+
+def _holds(line, x) -> bool:
+    value = natural(line)
+    low, high = (x.value if math.isnan(end) else end for end in (x.low, x.high))
+    if line.quantity == "p":
+        if x.against:
+            return False
+        return x.value <= value if line.relation == "at most" else (x.value < stats.ALPHA) == (value < stats.ALPHA)
+    if line.relation == "at most":
+        return low <= value
+    if line.relation == "above":
+        return high > value
+    return low - 1e-9 <= value <= high + 1e-9
+
+
+def _beside(line, part: pd.DataFrame) -> str:
+    """What others give for the same quantity, for people; `n/a` where they were not asked, "" where none can be."""
+    picked = _picked(line, part)
+    return "n/a" if picked is None else _shown(line, picked)
+
+
+def _shown(line, picked: pd.DataFrame) -> str:
+    if len(picked) > 1:
+        low, high = picked["value"].min(), picked["value"].max()
+        return f"{_value(line, low)} to {_value(line, high)}" if low < high else _value(line, low)
+    x = picked.iloc[0]
+    text = _value(line, x["value"])
+    if line.unit in ("questions", "outputs", "rows") or " of " in f" {line.unit}":
+        text += f" of {x['of']:.0f}" if not math.isnan(x["of"]) else ""
+    if math.isnan(x["low"]):
+        return text
+    if line.unit in ("percent", "points"):
+        return f"{text} {interval(x['low'], x['high'])}"
+    return f"{text} [{_value(line, x['low'])}, {_value(line, x['high'])}]"
+
+
+def _value(line, value: float) -> str:
+    if line.unit == "p":
+        return stats.format_p(value)
+    if line.unit == "fraction":
+        return f"{value:.3f}"
+    # Minus a zero is a zero.
+    return f"{100 * value + 0.0:.1f}" if line.unit in ("percent", "points") else f"{value:.0f}"
+
+
+def compared_shown(table: pd.DataFrame) -> pd.DataFrame:
+    """`compare` for people: texts, one line a reported number, other judges in columns of their own at the right."""
+    names = list(table.columns)
+    others = names[names.index("shown") + 1 :]
+    lines = []
+    for number, line in enumerate(table.itertuples()):
+        what = {"quantity": line.quantity, "dataset": line.dataset, "design": line.design, "slice": line.slice}
+        status = line.status + (f": {line.why}" if line.why else "")
+        beside = {
+            name if name == NO_JUDGE else f"{name} (another judge)": table[name].iloc[number] for name in others
+        }
+        lines.append(
+            what
+            | {"judge": line.judge, "reported": said(line), "in the paper": line.where}
+            | {"judge that ran": line.ran, "reproduced": line.shown, "status": status}
+            | beside
+        )
+    return pd.DataFrame(lines)
+
+
+def tally(table: pd.DataFrame) -> str:
+    """How many of the reported numbers are within, outside and not run, in one sentence, and why they are not."""
+    counts = table["status"].value_counts()
+    named = ", ".join(f"{counts.get(name, 0)} {name}" for name in (WITHIN, OUTSIDE, NOT_RUN))
+    reasons = table.loc[table["status"] == NOT_RUN, "why"].value_counts()
+    lines = [f"- not run, {reason}: {count}" for reason, count in reasons.items()]
+    return "\n".join([f"Of {len(table)} reported numbers: {named}.", "", *lines])
+
+
+def compared_markdown(table: pd.DataFrame) -> str:
+    """`compared_shown` as Markdown."""
+    return markdown(compared_shown(table))

@@ -36,10 +36,10 @@ models/.installed: requirements-model.txt | .venv/.installed
 
 reproduce: setup ## run all notebooks on the sample data (PARAMS=params/paper.yaml for the study's rows)
 	$(BIN)/python -m lib.sweeps reproduce $(STEPS) $(PARAMS)
-	$(BIN)/python -m lib.site $(STEPS) $(PARAMS)
+	$(BIN)/python -m lib.site $(STEPS)
 
 report: setup ## a site to read from what `make reproduce` left: figures/report/index.html
-	$(BIN)/python -m lib.site $(STEPS) $(PARAMS)
+	$(BIN)/python -m lib.site $(STEPS)
 
 freeze: setup ## keep the paper of what was run as data/frozen/NAME (NAME=... PARAMS=params/study.yaml)
 	$(BIN)/python -m lib.editions "$(NAME)" $(PARAMS)

@@ -13,7 +13,6 @@ import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 
 import pandas as pd
 
@@ -21,7 +20,7 @@ from lib import paths
 from lib.material import FRAMES, Material, gather
 from lib.notebooks import check_parameters, declared_parameters, notebook_path
 from lib.paper import write_paper
-from lib.params import read_parameters
+from lib.params import as_frozen, read_parameters
 from lib.prompts import LOCK
 from lib.results import provenance
 
@@ -44,7 +43,7 @@ def freeze_paper(name: str, values: Mapping[str, object]) -> Path:
     declared = declared_parameters(notebook) | dict(values)
     if declared["frozen"]:
         raise ValueError("frozen names a frozen paper; leave it out to freeze a new one")
-    m = gather(_parameters(declared))
+    m = gather(as_frozen(declared))
     if m.judged.empty:
         raise ValueError("there are no judgments for these parameters; run 20-judge, or make reproduce, first")
     part = folder.with_name(f".{name}.part{os.getpid()}")
@@ -62,12 +61,6 @@ def freeze_paper(name: str, values: Mapping[str, object]) -> Path:
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return folder
-
-
-def _parameters(values: Mapping[str, object]) -> SimpleNamespace:
-    return SimpleNamespace(
-        **{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-    )
 
 
 def frozen_folder(name: str) -> Path:
@@ -93,7 +86,7 @@ def read_frozen(name: str) -> Material:
         raise ValueError(f"{paths.shown(folder)}: {', '.join(changed[:5])} differ from {MANIFEST}; freeze it anew")
     values = json.loads((folder / "parameters.json").read_text(encoding="utf-8"))
     frames = [pd.read_parquet(folder / "material" / f"{frame}.parquet") for frame in FRAMES]
-    return Material(_parameters(values), *frames)
+    return Material(as_frozen(values), *frames)
 
 
 def differing(name: str, files: list[Path]) -> list[str]:

@@ -24,8 +24,6 @@ from lib.tables import interval, percent, points
 HOLDS, FAILS, CANNOT_TELL, NOT_RUN = "holds", "fails", "cannot tell", "not run"
 Found = tuple[str, str]
 _PAIRS = [("H", "C"), ("R", "C"), ("B", "C"), ("R", "H"), ("B", "H"), ("R", "B")]
-
-
 _NONE = pd.DataFrame({"judge": pd.Series(dtype=str)})
 
 
@@ -50,9 +48,8 @@ class Evidence:
     @cached_property
     def schema(self) -> pd.DataFrame:
         """The schema-matched control against H."""
-        rows = (
-            self.m.conditions[self.m.conditions["condition"] == "schema-matched"] if len(self.m.conditions) else _NONE
-        )
+        rows = self.m.conditions
+        rows = rows[rows["condition"] == "schema-matched"] if len(rows) else rows
         return diagnosis.prompt_pairs(rows, [("H.v1", "S.v1")], ["dataset", "judge"]) if len(rows) else _NONE
 
     @cached_property
@@ -82,7 +79,7 @@ def _holm(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _lines(table: pd.DataFrame, judge: str, **where: str) -> pd.DataFrame:
-    mine = table[table["judge"] == judge]
+    mine = table[table["judge"] == judge] if len(table) else _NONE
     for name, value in where.items():
         mine = mine[mine[name] == value] if len(mine) else mine
     return mine
@@ -159,22 +156,19 @@ def _ranged(mine: pd.DataFrame, names: Sequence[str], low: float, high: float) -
 
 def full_rows(e: Evidence, judge: str) -> Found | None:
     """Every design calls 94 to 100 percent of the full rows right."""
-    rows = e.m.judged[(e.m.judged["judge"] == judge) & (e.m.judged["kind"] == "full")] if len(e.m.judged) else _NONE
-    return (
-        _ranged(stats.accuracy(rows, ["dataset", "design"]), ("accuracy", "low", "high"), 0.94, 1.0)
-        if len(rows)
-        else None
-    )
+    rows = _lines(e.m.judged, judge, kind="full")
+    if rows.empty:
+        return None
+    return _ranged(stats.accuracy(rows, ["dataset", "design"]), ("accuracy", "low", "high"), 0.94, 1.0)
 
 
 def cheaper(dataset: str) -> Callable[[Evidence, str], Found | None]:
     """H takes fewer tokens a call than C."""
 
     def decide(e: Evidence, judge: str) -> Found | None:
-        rows = e.m.judged[e.m.judged["judge"] == judge] if len(e.m.judged) else _NONE
+        rows = _lines(e.m.judged, judge, dataset=dataset)
         table = paper_stats.token_table(rows, "C") if len(rows) else rows
-        mine = table[(table["dataset"] == dataset) & (table["design"] == "H")] if len(table) else table
-        mine = mine[mine["more"].notna()] if len(mine) else mine
+        mine = table[(table["design"] == "H") & table["more"].notna()] if len(table) else table
         if mine.empty:
             return None
         x = mine.iloc[0]
@@ -186,11 +180,8 @@ def cheaper(dataset: str) -> Callable[[Evidence, str], Found | None]:
 
 def bins(e: Evidence, judge: str) -> Found | None:
     """H is above C in every complexity bin of ASQA and QAMPARI."""
-    rows = (
-        e.m.judged[(e.m.judged["judge"] == judge) & e.m.judged["dataset"].isin(["asqa", "qampari"])]
-        if len(e.m.judged)
-        else _NONE
-    )
+    rows = _lines(e.m.judged, judge)
+    rows = rows[rows["dataset"].isin(["asqa", "qampari"])] if len(rows) else rows
     if rows.empty or not {"C", "H"} <= set(rows["design"]):
         return None
     table = _holm(tables.complexity_table(rows, n_bins=e.m.p.complexity_bins))
@@ -198,6 +189,26 @@ def bins(e: Evidence, judge: str) -> Found | None:
     found = FAILS if down.any() else HOLDS if up.all() else CANNOT_TELL
     over, under = ((table["difference"] > 0).sum(), (table["difference"] < 0).sum())
     return found, f"{over} of {len(table)} bins above 0, {up.sum()} told; {under} below, {down.sum()} told"
+
+
+def no_trend(e: Evidence, judge: str) -> Found | None:
+    """H minus C does not go with complexity on ASQA, by Spearman's rank correlation over questions.
+
+    A trend can be found, and then the claim fails; that there is none cannot be shown.
+    """
+    from scipy.stats import spearmanr
+
+    rows = _lines(e.m.judged, judge, dataset="asqa")
+    if rows.empty or not {"C", "H"} <= set(rows["design"]):
+        return None
+    right = rows.pivot_table(index=["question_id", "complexity"], columns="design", values="correct", aggfunc="mean")
+    both = right[["H", "C"]].astype(float).dropna()
+    difference, complexity = both["H"] - both["C"], both.index.get_level_values("complexity")
+    if difference.nunique() < 2 or complexity.nunique() < 2:
+        return CANNOT_TELL, "no variation over the questions"
+    found = spearmanr(complexity, difference)
+    word = FAILS if found.pvalue < stats.ALPHA else CANNOT_TELL
+    return word, f"rank correlation {found.statistic:+.2f}, p {stats.format_p(found.pvalue)}, {len(both)} questions"
 
 
 def order_reverses(e: Evidence, judge: str) -> Found | None:
@@ -229,7 +240,7 @@ def r_last(e: Evidence, judge: str) -> Found | None:
 
 def generated(e: Evidence, judge: str) -> Found | None:
     """H is above C on generated answers."""
-    rows = e.m.generated[e.m.generated["judge"] == judge] if len(e.m.generated) else _NONE
+    rows = _lines(e.m.generated, judge)
     if rows.empty or not {"C", "H"} <= set(rows["design"]):
         return None
     table = _holm(stats.compare_all(rows, ["judge"], [("H", "C")]))

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import make_dataclass
 from pathlib import Path
-from types import GenericAlias
+from types import GenericAlias, SimpleNamespace
 
 import yaml
 
@@ -38,6 +38,11 @@ def freeze(namespace: Mapping[str, object], **types: type | GenericAlias):
         values[name] = tuple(value) if isinstance(value, list) else value
     params = make_dataclass("Params", list(types), frozen=True)
     return params(**values)
+
+
+def as_frozen(values: Mapping[str, object]) -> SimpleNamespace:
+    """Parameters given from outside as `freeze` gives them to the notebook: lists as tuples."""
+    return SimpleNamespace(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
 
 
 def check_type(name: str, value: object, kind: type | GenericAlias) -> None:

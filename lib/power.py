@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -36,6 +37,7 @@ def sign_test_power(n_questions: int, better: float, worse: float) -> float:
     return float(np.sum(binom.pmf(untied, n_questions, min(1.0, better + worse)) * wins))
 
 
+@lru_cache(maxsize=4096)
 def smallest_difference(n_questions: int, worse: float = 0.0) -> float:
     """The smallest share of questions, better minus worse, that `n_questions` detect with power 0.8.
 

@@ -98,15 +98,15 @@ def reversals(under: pd.DataFrame, designs: Sequence[str]) -> pd.DataFrame:
         return pd.DataFrame(columns=["judge", "first", "second", "a", "b", "finding"])
     table = stats.with_holm(pd.DataFrame(lines))
     told = (table["p_holm"] < stats.ALPHA) & _excludes(table["low"], table["high"])
-    both = _told(table, under, "first", "before") & _told(table, under, "second", "after")
+    found = paired(under)
+    both = _told(table, found, "first", "before") & _told(table, found, "second", "after")
     opposite = told & both & (table["before"] * table["after"] < 0)
     finding = pd.Series(CANNOT_TELL, index=table.index).mask(told, CHANGES).mask(opposite, REVERSES)
     return table.assign(finding=finding)
 
 
-def _told(table: pd.DataFrame, under: pd.DataFrame, standard: str, side: str) -> pd.Series:
-    """Whether the difference under one of the two standards is told."""
-    found = paired(under)
+def _told(table: pd.DataFrame, found: pd.DataFrame, standard: str, side: str) -> pd.Series:
+    """Whether the difference under one of the two standards is told; `found` is that of `paired`."""
     p = {(x.judge, x.standard, frozenset((x.a, x.b))): x.p_holm for x in found.itertuples()}
     keys = zip(table["judge"], table[standard], map(frozenset, zip(table["a"], table["b"], strict=True)), strict=True)
     adjusted = pd.Series([p[key] for key in keys], index=table.index)

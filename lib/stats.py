@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from lib.exact import SignTest, format_p, sign_test
+from lib.exact import SignTest, format_p, holm, sign_test, with_holm
 from lib.resampling import ALPHA, Interval, cluster_bootstrap
 
 __all__ = [
@@ -92,38 +92,18 @@ def compare_all(
     """
     by, pairs, lines = _listed(by), pairs and list(pairs), []
     for key, rows in _groups(judgments, by, _PAIR):
-        designs = sorted(rows["design"].unique())
+        designs, coded = sorted(rows["design"].unique()), _coded(rows)
         for a, b in combinations(designs, 2) if pairs is None else pairs:
             if a in designs and b in designs:
-                lines.append(key | asdict(_comparison(_paired(rows, a, b), a, b)))
+                lines.append(key | asdict(_comparison(_paired(coded, a, b), a, b)))
     table = pd.DataFrame(lines, columns=[*by, *(field.name for field in fields(Comparison))])
     return table.assign(p_holm=holm(table["p_value"]))
-
-
-def holm(p_values: Sequence[float]) -> np.ndarray:
-    """Holm's 1979 adjustment over all of `p_values` that are no NaN; those stay NaN."""
-    from statsmodels.stats.multitest import multipletests
-
-    p = np.asarray(p_values, dtype=float)
-    adjusted, tested = np.full(len(p), math.nan), ~np.isnan(p)
-    if tested.any():
-        adjusted[tested] = multipletests(p[tested], method="holm")[1]
-    return adjusted
-
-
-def with_holm(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with `p_holm`: Holm's adjustment (1979) over the lines of each judge.
-
-    One judge's conclusions do not depend on which others stand beside it.
-    """
-    adjusted = table.groupby("judge", sort=False)["p_value"].transform(lambda p: holm(p))
-    return table.assign(p_holm=adjusted)
 
 
 def accuracy(judgments: pd.DataFrame, by: str | Sequence[str]) -> pd.DataFrame:
     """One line per group, in order of first appearance: columns `by` and those of `slice_accuracy`."""
     by = _listed(by)
-    lines = [key | slice_accuracy(rows) for key, rows in _groups(judgments, by, _SLICE)]
+    lines = [key | _slice_accuracy(rows) for key, rows in _groups(judgments, by, _SLICE)]
     return pd.DataFrame(lines, columns=[*by, *slice_accuracy(pd.DataFrame())])
 
 
@@ -135,7 +115,10 @@ def slice_accuracy(judgments: pd.DataFrame) -> dict[str, float | int | str]:
     judged rows. An empty slice, or one with none judged, is NaN there, never 0. ValueError: a missing column
     or value, `correct` that is no bool, a row that is correct and unjudged.
     """
-    rows = _checked(judgments, _SLICE) if len(judgments) else pd.DataFrame(columns=_SLICE)
+    return _slice_accuracy(_checked(judgments, _SLICE) if len(judgments) else pd.DataFrame(columns=_SLICE))
+
+
+def _slice_accuracy(rows: pd.DataFrame) -> dict[str, float | int | str]:
     correct, judged = rows["correct"].astype(bool), rows["verdict"].notna()
     interval = cluster_bootstrap(correct, rows.groupby(_question(rows)).ngroup())
     return {
@@ -154,7 +137,7 @@ def slice_accuracy(judgments: pd.DataFrame) -> dict[str, float | int | str]:
 def _common(judgments: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     if a == b:
         raise ValueError(f"compare: both designs are {a!r}; name two designs")
-    paired = _paired(judgments, a, b)
+    paired = _paired(_coded(_checked(judgments, _PAIR)), a, b)
     designs = sorted(judgments["design"].unique())
     for design in (a, b):
         if design not in designs:
@@ -164,24 +147,41 @@ def _common(judgments: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
     return paired
 
 
-def _paired(judgments: pd.DataFrame, a: str, b: str) -> pd.DataFrame:
-    """One line per row common to both designs: question (a number), a and b (1 where correct)."""
-    rows = _checked(judgments, _PAIR)
-    key = [*_question(rows), "row_id"]
-    sides = []
-    for design in (a, b):
-        side = rows.loc[rows["design"] == design, [*key, "correct"]]
-        if (twice := side.duplicated(key)).any():
+@dataclass(frozen=True)
+class _Coded:
+    """Checked judgments as arrays, numbers for questions and rows: pairs are made of them many times."""
+
+    design: np.ndarray
+    question: np.ndarray
+    row: np.ndarray
+    correct: np.ndarray
+    row_id: np.ndarray
+
+    def side(self, design: str) -> tuple[np.ndarray, np.ndarray]:
+        """The rows that a design judged, in order, and where their judgments stand."""
+        at = np.flatnonzero(self.design == design)
+        rows, first, counts = np.unique(self.row[at], return_index=True, return_counts=True)
+        if (counts > 1).any():
             raise ValueError(
-                f"judgments: row {side.loc[twice, 'row_id'].iloc[0]} has more than one judgment of design"
+                f"judgments: row {self.row_id[at[first[counts > 1].min()]]} has more than one judgment of design"
                 f" {design!r}; filter to one judge and one condition"
             )
-        sides.append(side)
-    both = sides[0].merge(sides[1], on=key, suffixes=("_a", "_b"))
-    question = both.groupby(_question(both)).ngroup()
-    return pd.DataFrame(
-        {"question": question, "a": both["correct_a"].astype(int), "b": both["correct_b"].astype(int)}
-    )
+        return rows, at[first]
+
+
+def _coded(rows: pd.DataFrame) -> _Coded:
+    question = rows.groupby(_question(rows)).ngroup()
+    row = rows.groupby([*_question(rows), "row_id"]).ngroup()
+    arrays = (rows["design"], question, row, rows["correct"].astype(int), rows["row_id"])
+    return _Coded(*(each.to_numpy() for each in arrays))
+
+
+def _paired(coded: _Coded, a: str, b: str) -> pd.DataFrame:
+    """One line per row common to both designs: question (a number), a and b (1 where correct)."""
+    (rows_a, at_a), (rows_b, at_b) = coded.side(a), coded.side(b)
+    _, in_a, in_b = np.intersect1d(rows_a, rows_b, assume_unique=True, return_indices=True)
+    at_a, at_b = at_a[in_a], at_b[in_b]
+    return pd.DataFrame({"question": coded.question[at_a], "a": coded.correct[at_a], "b": coded.correct[at_b]})
 
 
 def _wins(paired: pd.DataFrame) -> tuple[int, int, int]:

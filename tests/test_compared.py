@@ -257,6 +257,18 @@ def test_the_order_reverses_only_with_enough_labels(study):
     assert found(m, "H is above C under construction") == {"opus": "fails"}
 
 
+def test_a_trend_with_complexity_is_found_and_its_absence_is_not_shown(study):
+    asqa = on_asqa(study.judged)
+    hard = asqa["complexity"] > 3
+    wrong = (asqa["design"] == "C") & (asqa["kind"] == "partial") & hard
+    right = (asqa["design"] == "C") & ~wrong
+    verdict = asqa["verdict"].where(~wrong, "supported").where(~right, asqa["label"])
+    m = papers.material(judged=asqa.assign(verdict=verdict, correct=verdict == asqa["label"]), **NOTHING_ELSE)
+    assert found(m, "H minus C does not go")["opus"] == "fails"
+    few = papers.material(judged=asqa[asqa["complexity"] == 2], **NOTHING_ELSE)
+    assert found(few, "H minus C does not go")["opus"] == "cannot tell"
+
+
 # The paper's arithmetic.
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom, binomtest, false_discovery_control
 
 from lib import exact, resampling
+from lib.exact import holm
 from lib.resampling import NOTE_EMPTY, NOTE_NO_BOUND, NOTE_NO_VARIATION, NOTE_ONE_CLUSTER
 from lib.stats import (
     NOTE_NO_COMMON_ROWS,
@@ -693,3 +694,16 @@ def test_groups_lose_no_row_whatever_the_grouping():
 def test_a_frame_without_an_accuracy_is_refused_with_its_row_and_field(frame, by, line):
     with pytest.raises(ValueError, match=rf"^judgments: .*{line}"):
         accuracy(frame, by)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_holm_is_that_of_statsmodels(seed):
+    from statsmodels.stats.multitest import multipletests
+
+    rng = np.random.default_rng(seed)
+    p = np.round(rng.random(rng.integers(1, 30)) ** 3, 2)
+    assert holm(p) == pytest.approx(multipletests(p, method="holm")[1])
+    gaps = np.where(rng.random(len(p)) < 0.3, np.nan, p)
+    assert np.isnan(holm(gaps)).tolist() == np.isnan(gaps).tolist()
+    if (known := ~np.isnan(gaps)).any():
+        assert holm(gaps)[known] == pytest.approx(multipletests(gaps[known], method="holm")[1])

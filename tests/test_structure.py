@@ -31,7 +31,7 @@ ORDER = [
     ["paths", "jsonish", "redact", "providers", "owners", "texts"],
     ["exact", "params", "parsing", "donors", "readers", "resampling", "recorded", "entries"],
     ["hub", "prompts", "providers.bodies", "providers.lexical", "store", "results", "notebooks", "power"],
-    ["sources", "providers.openai", "providers.anthropic", "providers.google", "expect"],
+    ["pages", "sources", "providers.openai", "providers.anthropic", "providers.google", "expect"],
     ["providers.local"],
     ["judges"],
     ["labels", "stats", "pace"],
@@ -39,10 +39,17 @@ ORDER = [
     ["expected", "ledger", "hints", "spilled", "conditions", "generate", "labelling"],
     ["cost", "landing", "sweeps", "effects", "slices", "generated", "label_widget"],
     ["budget", "tables"],
-    ["engine", "batch", "reported", "standards"],
-    ["run", "estimate", "diagnosis"],
-    ["record", "figures", "findings"],
+    ["engine", "batch", "reported", "standards", "paper_stats", "table_files", "browse"],
+    ["run", "estimate", "diagnosis", "material"],
+    ["record", "paper_figures", "findings"],
+    ["figures"],
     ["effect_figures", "effect_findings", "standard_tables", "generated_tables"],
+    ["paper_tables", "reproduced"],
+    ["compared"],
+    ["evidence", "arithmetic"],
+    ["claims"],
+    ["paper"],
+    ["editions", "site"],
 ]
 
 
@@ -62,7 +69,7 @@ def tagged(cell, tag):
 def test_the_notebooks_of_this_phase_are_there():
     first = ["00-quickstart", "10-labels", "20-judge", "30-designs", "40-diagnostics"]
     first[2:2] = ["11-generate"]
-    first += ["50-label-standards", "60-generated-answers"]
+    first += ["50-label-standards", "60-generated-answers", "70-paper"]
     assert [path.stem for path in NOTEBOOKS][: len(first)] == first
 
 

@@ -18,13 +18,15 @@ import pandas as pd
 from lib.conditions import CONDITIONS, apply, find
 from lib.judges import load_judge
 from lib.labels import build_rows
+from lib.paper import FIGURES, draw, write_comparisons, write_tables
+from lib.paper_tables import paper_tables
 from lib.parsing import parse_reply
 from lib.plan import Plan, judged_chunks
 from lib.sources import DATASETS, load_questions
 from lib.stats import cluster_bootstrap, question_wins
 from lib.store import Store
 from lib.texts import content_words
-from tests import bench_hosted
+from tests import bench_hosted, papers
 from tests.loopback import completion
 
 
@@ -132,6 +134,29 @@ def conditions() -> None:
         )
 
 
+def paper() -> None:
+    """All tables, figures and comparisons of a paper of the study's size, from planted judgments."""
+    m = papers.material()
+    started = time.perf_counter()
+    m.judged.groupby(["dataset", "judge", "design"])["correct"].mean()
+    yardstick, seconds = time.perf_counter() - started, {}
+    with tempfile.TemporaryDirectory() as name:
+        started = time.perf_counter()
+        made = paper_tables(m)
+        write_tables(made, Path(name))
+        seconds["twenty tables, four forms each"] = time.perf_counter() - started
+        started = time.perf_counter()
+        for each in FIGURES:
+            draw(each.name, m, made, Path(name))
+        seconds[f"{len(FIGURES)} figures, three forms each"] = time.perf_counter() - started
+        started = time.perf_counter()
+        write_comparisons(m, Path(name))
+        seconds["reported beside reproduced, claims, arithmetic"] = time.perf_counter() - started
+    seconds["all of it"] = sum(seconds.values())
+    for what, each in seconds.items():
+        line(f"paper, {len(m.judged):,} judgments: {what}", f"{each:.1f} s", f"{each / yardstick:,.0f} x their mean")
+
+
 _LEXICAL = """
 import asyncio, sys, time
 from lib.judges import load_judge
@@ -178,6 +203,7 @@ def main() -> None:
         parser()
         statistics()
         conditions()
+        paper()
         lexical(Path(name))
     line("peak memory of this process", f"{bench_hosted.peak_mb():.0f} MB")
 

@@ -22,6 +22,7 @@ COMPARISON = "sample-40q-seed0--smollm2+lexical"
 GENERATED = "smollm2-free+smollm2-warm--C.v1+H.v1+R.v1"
 STANDARDS = f"label-standards--maintainers--{COMPARISON}"
 ANSWERS = "sample-40q-seed0--by-smollm2-free+smollm2-warm--smollm2+lexical--C.v1+H.v1+R.v1"
+PAPER = "paper--sample-40q-seed0--smollm2+lexical--e5b49884"
 DIAGNOSTICS = "diagnostics--smollm2--sample-4q-seed0+lexical--sample-20q-seed0"
 
 
@@ -65,6 +66,7 @@ def test_the_pipeline_ends_with_the_primary_table_and_the_paths(replayed):
         "40-diagnostics.ipynb",
         "50-label-standards.ipynb",
         "60-generated-answers.ipynb",
+        "70-paper.ipynb",
     ]
 
 
@@ -76,6 +78,7 @@ def test_the_replay_gives_the_committed_figures_and_tables_byte_for_byte(replaye
         DIAGNOSTICS,
         STANDARDS,
         ANSWERS,
+        PAPER,
     ):  # others in figures/ are a user's own
         committed, fresh = paths.ROOT / "figures" / folder, out / "figures" / folder
         names = sorted(path.name for path in fresh.iterdir())
@@ -88,6 +91,25 @@ def test_every_stored_output_equals_a_fresh_one(replayed):
     assert done.returncode == 0, done.stdout[-6000:]
     cells = [cell for path in notebooks() for cell in nbformat.read(path, 4).cells if cell.cell_type == "code"]
     assert f"{len(cells)} passed" in done.stdout
+
+
+def test_a_frozen_paper_is_read_back_by_its_notebook_with_the_same_bytes(replayed, tmp_path):
+    out = replayed[0]
+    done = _run(out, "lib.editions", "v1")
+    assert done.returncode == 0 and "Frozen: data/frozen/v1" in done.stdout, done.stderr
+    # The judgments are in the folder: none of the run's own is read.
+    shutil.move(out / "data" / "judgments", tmp_path / "judgments")
+    try:
+        options = ["-p", "frozen", "v1", "--no-progress-bar"]
+        done = _run(out, "papermill", "notebooks/70-paper.ipynb", tmp_path / "v1.ipynb", *options)
+    finally:
+        shutil.move(tmp_path / "judgments", out / "data" / "judgments")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "are the bytes that were frozen" in (tmp_path / "v1.ipynb").read_text(encoding="utf-8")
+    files = [path for path in (out / "figures" / "paper--frozen-v1").iterdir()]
+    committed = paths.ROOT / "figures" / PAPER
+    assert len(files) == len(list(committed.iterdir())) > 100
+    assert not [path.name for path in files if path.read_bytes() != (committed / path.name).read_bytes()]
 
 
 def test_a_judgment_leads_to_its_request_and_reply(replayed):

@@ -12,9 +12,10 @@ import re
 import pandas as pd
 
 from lib import stats
-from lib.material import Material
+from lib.material import Material, designs_of
 from lib.reported import natural, said
 from lib.reproduced import AUTHOR, numbers
+from lib.results import PRIMARY
 from lib.tables import interval, markdown
 
 WITHIN, OUTSIDE, NOT_RUN = "within", "outside", "not run"
@@ -24,11 +25,14 @@ FAMILIES = {
     "Opus": r"claude-(?:.*-)?opus\b.*",
     "GPT-4.1": r"gpt-4\.1(?:-\d{4}-\d{2}-\d{2})?",
     "Gemini": r"gemini-.*",
-    "Sonnet": r"claude-(?:.*-)?sonnet\b.*",
+    "Sonnet": r"claude-sonnet-4[-.]6\b.*",
 }
 THREE = ("Opus", "GPT-4.1", "Gemini")
 JUDGES = {"three judges": THREE, "four judges": (*THREE, "Sonnet"), "every judge": THREE}
 STUDY_QUESTIONS = 200
+# The study's slices had 40 to 50 rows, both rows of a question.
+LEAST_QUESTIONS = 20
+PRIMARY_SLICES = ("all rows", "full rows", "partial rows", "complexity bins")
 # Of numbers that no judge gives: what our readers and generators give.
 NO_JUDGE = "labels and answers here"
 
@@ -36,13 +40,16 @@ NO_JUDGE = "labels and answers here"
 def study_judges(m: Material) -> dict[str, str]:
     """Which of the material's judges is which of the study's: the paper's name to the entry of judges.yaml.
 
-    By the models that answered; a judge with replies of another family, or asked about the sample, is none of them.
+    By the models that answered; a judge with replies of another family, or asked about the sample, or in other
+    versions of the designs than the first, is none of them.
     Raises ValueError if two judges are the same one.
     """
     found: dict[str, str] = {}
     if m.p.source == "sample" and set(m.p.files) != set(m.p.datasets):
         return found
     for entry in m.p.judges:
+        if set(designs_of(m.p, entry)) - set(PRIMARY):
+            continue
         judged = [part for part in (m.judged, m.conditions, m.generated) if len(part)]
         parts = [part.loc[part["judge"] == entry, "model"] for part in judged]
         models = {name.rsplit("/", 1)[-1] for part in parts for name in part.dropna().unique()}
@@ -141,18 +148,21 @@ def _picked(line, part: pd.DataFrame) -> pd.DataFrame | None:
 
 
 def _other_size(line, picked: pd.DataFrame | None) -> str:
-    """A count out of another number is no reproduction; says what it is out of."""
+    """Why numbers of another size than the study's are no reproduction: few questions make every interval wide."""
     if picked is None:
         return ""
+    asked = picked["n_questions"].dropna()
+    if line.slice in PRIMARY_SLICES and (asked != STUDY_QUESTIONS).any():
+        return f"{asked.min():.0f} questions here, the study had {STUDY_QUESTIONS} a dataset"
+    if (asked < LEAST_QUESTIONS).any() and line.judge:
+        return f"{asked.min():.0f} questions here, the study's slices had {LEAST_QUESTIONS} or more"
     wanted = STUDY_QUESTIONS if line.unit == "questions" else None
     if match := re.search(r"of (\d+)$", line.unit):
         wanted = int(match[1])
-    if wanted is None:
-        return ""
     sizes = sorted({int(size) for size in picked["of"].dropna()})
-    return (
-        "" if sizes == [wanted] else f"counted out of {', '.join(map(str, sizes)) or 'nothing'} here, not of {wanted}"
-    )
+    if wanted is None or sizes == [wanted]:
+        return ""
+    return f"counted out of {', '.join(map(str, sizes)) or 'nothing'} here, not of {wanted}"
 
 
 def _holds(line, x) -> bool:

@@ -171,12 +171,15 @@ def reproduce(steps: Path, common: Mapping[str, object]) -> list[Path]:
 
 
 def print_results(since: float) -> None:
-    """Print the primary table and the paths of all tables and figures written after `since` (Unix seconds)."""
+    """Print the primary table, and all tables and figures written after `since` (Unix seconds) with their forms."""
     fresh = sorted(path for path in paths.FIGURES.glob("*/*") if path.stat().st_mtime >= since)
     for table in [path for path in fresh if path.name == "table-02-accuracy.md"]:
         print(f"\nAccuracy in percent, 95 % interval, tokens a call ({table.parent.name}):\n")
         print(table.read_text(encoding="utf-8"))
-    print("Tables and figures:", *[f"  {paths.shown(path)}" for path in fresh], sep="\n")
+    forms: dict[str, list[str]] = {}
+    for path in fresh:
+        forms.setdefault(paths.shown(path.with_suffix("")), []).append(path.suffix[1:])
+    print("Tables and figures:", *[f"  {name}: {', '.join(ends)}" for name, ends in forms.items()], sep="\n")
 
 
 def store(steps: Path) -> list[Path]:

@@ -169,6 +169,27 @@ def test_the_sample_is_no_run_of_the_study():
     assert study_judges(papers.material(part)) == {}
 
 
+def test_other_versions_of_the_designs_are_no_run_of_the_study(study):
+    p = papers.parameters(designs=("C.v2", "H.v1", "R.v1", "B.v1"))
+    assert set(study_judges(papers.material(p))) == {"Sonnet"}
+    p = papers.parameters(only={"opus": ["C.v2", "H.v2"]})
+    assert "Opus" not in study_judges(papers.material(p))
+
+
+def test_few_questions_are_no_reproduction_however_wide_the_interval(study):
+    few = on_asqa(study.judged)[on_asqa(study.judged)["question_id"].astype(int) >= 100]
+    line = one(
+        compare(papers.material(judged=few, **NOTHING_ELSE)),
+        **{"quantity": "accuracy", "dataset": "asqa", "judge": "Opus", "design": "R", "slice": "all rows"},
+    )
+    assert (line["status"], line["why"]) == (NOT_RUN, "100 questions here, the study had 200 a dataset")
+    slice_ = study.conditions[study.conditions["question_id"].astype(int) < 10]
+    p = papers.parameters(judges=("opus",))
+    nothing = NOTHING_ELSE | {"judged": pd.DataFrame(), "conditions": slice_}
+    line = one(compare(papers.material(p, **nothing)), quantity="accuracy", judge="Opus", design="S")
+    assert line["why"] == "10 questions here, the study's slices had 20 or more"
+
+
 def test_two_judges_of_one_family_must_be_chosen_from(study):
     models = papers.MODELS | {"gemini": "claude-opus-4-5"}
     with pytest.raises(ValueError, match="opus and gemini are both the paper's Opus"):

@@ -49,7 +49,7 @@ def _nbval(out, *files):
 def test_the_pipeline_ends_with_the_primary_table_and_the_paths(replayed):
     out, printed = replayed
     table = (out / "figures" / COMPARISON / "table-02-accuracy.md").read_text(encoding="utf-8")
-    assert table in printed and f"figures/{COMPARISON}/accuracy.png" in printed
+    assert table in printed and f"figures/{COMPARISON}/accuracy: pdf, png, svg\n" in printed
     executed = sorted(path.name for path in (out / "data" / "executed").iterdir())
     assert executed == [
         "00-quickstart.ipynb",

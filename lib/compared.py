@@ -16,7 +16,7 @@ from lib.material import Material, designs_of
 from lib.reported import natural, said
 from lib.reproduced import AUTHOR, numbers
 from lib.results import PRIMARY
-from lib.tables import interval, markdown
+from lib.tables import interval
 
 WITHIN, OUTSIDE, NOT_RUN = "within", "outside", "not run"
 # The study's judges, told by the model that answered, whatever the entry is called. Which snapshots the paper used
@@ -210,21 +210,20 @@ def _value(line, value: float) -> str:
 
 
 def compared_shown(table: pd.DataFrame) -> pd.DataFrame:
-    """`compare` for people: texts, one line a reported number, other judges in columns of their own at the right."""
+    """`compare` for people: texts, one line a reported number, other judges in columns of their own at the right.
+
+    Why a number was not run, `tally` counts.
+    """
     names = list(table.columns)
     others = names[names.index("shown") + 1 :]
     lines = []
     for number, line in enumerate(table.itertuples()):
-        what = {"quantity": line.quantity, "dataset": line.dataset, "design": line.design, "slice": line.slice}
-        status = line.status + (f": {line.why}" if line.why else "")
-        beside = {
-            name if name == NO_JUDGE else f"{name} (another judge)": table[name].iloc[number] for name in others
-        }
+        what = ", ".join(filter(None, [line.quantity, line.design, line.dataset, line.slice]))
+        shown = f"{line.shown} by {line.ran}" if line.ran else line.shown
         lines.append(
-            what
-            | {"judge": line.judge, "reported": said(line), "in the paper": line.where}
-            | {"judge that ran": line.ran, "reproduced": line.shown, "status": status}
-            | beside
+            {"number": what, "judge": line.judge, "reported": said(line), "in the paper": line.where}
+            | {"reproduced": shown, "status": line.status}
+            | {name if name == NO_JUDGE else f"{name} (another judge)": table[name].iloc[number] for name in others}
         )
     return pd.DataFrame(lines)
 
@@ -236,8 +235,3 @@ def tally(table: pd.DataFrame) -> str:
     reasons = table.loc[table["status"] == NOT_RUN, "why"].value_counts()
     lines = [f"- not run, {reason}: {count}" for reason, count in reasons.items()]
     return "\n".join([f"Of {len(table)} reported numbers: {named}.", "", *lines])
-
-
-def compared_markdown(table: pd.DataFrame) -> str:
-    """`compared_shown` as Markdown."""
-    return markdown(compared_shown(table))

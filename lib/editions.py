@@ -57,7 +57,12 @@ def freeze_paper(name: str, values: Mapping[str, object]) -> Path:
             shutil.copyfile(file, part / file.name)
         write_paper(m, part / _OUTPUTS)
         _write_json(part / MANIFEST, hashes(part))
-        part.rename(folder)
+        try:
+            part.rename(folder)
+        except OSError:
+            raise ValueError(
+                f"{paths.shown(folder)} was made by another process meanwhile; take another name"
+            ) from None
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return folder

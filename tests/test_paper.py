@@ -250,6 +250,19 @@ def test_freezing_that_ends_half_way_leaves_nothing(small, out, monkeypatch):
     assert list((out / "frozen").iterdir()) == []
 
 
+def test_two_that_freeze_under_one_name_at_once_end_with_one_edition(small, out, monkeypatch):
+    monkeypatch.setattr(editions, "gather", lambda p: small)
+
+    def meanwhile(*_):
+        (out / "frozen" / "v1").mkdir()
+        (out / "frozen" / "v1" / "x").touch()
+
+    monkeypatch.setattr(editions, "write_paper", meanwhile)
+    with pytest.raises(ValueError, match="made by another process"):
+        editions.freeze_paper("v1", {})
+    assert [path.name for path in (out / "frozen").iterdir()] == ["v1"]
+
+
 def test_main_says_what_is_wrong(out, capsys):
     assert editions.main([""]) == 2 and "make freeze NAME=" in capsys.readouterr().err
     assert editions.main(["v1", "params/none.yaml"]) == 2 and "cannot be read" in capsys.readouterr().err

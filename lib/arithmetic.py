@@ -6,21 +6,21 @@ whether both can be true; it says nothing about whether either is.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import product
 
 import pandas as pd
 
-from lib.compared import STUDY_QUESTIONS, THREE
 from lib.exact import format_p, sign_test
-from lib.reported import natural
+from lib.reported import evaluate, natural
 from lib.resampling import cluster_bootstrap
+from lib.study import STUDY_QUESTIONS, THREE
 
 AGREES, DISAGREES = "agrees", "disagrees"
 ROWS = 2 * STUDY_QUESTIONS
+# The rows of a slice on ASQA: the source says so of the schema-matched control, and 40 to 50 of the others.
+SLICE = 50
 _COLUMNS = ["about", "follows", "reported", "result"]
-_SUM = re.compile(r"[\d.]+|[-+*]")
 
 
 def arithmetic(table: pd.DataFrame) -> pd.DataFrame:
@@ -62,23 +62,6 @@ def _value(table: pd.DataFrame, **where: str) -> float:
     return natural(next(found.itertuples()))
 
 
-def evaluate(text: str) -> float:
-    """A sum such as `2 * 0.850 - 0.70`: products before sums. Raises ValueError for anything else."""
-    parts = _SUM.findall(text)
-    if "".join(parts) != text.replace(" ", "") or len(parts) % 2 == 0:
-        raise ValueError(f"{text!r} is no sum of numbers")
-    total, sign = 0.0, 1.0
-    for term in re.split(r"(?<=[\d. ])([-+])", text.replace(" ", "")):
-        if term in "+-":
-            sign = -1.0 if term == "-" else 1.0
-        else:
-            product_ = 1.0
-            for factor in term.split("*"):
-                product_ *= float(factor)
-            total += sign * product_
-    return total
-
-
 def _derived(table: pd.DataFrame) -> Iterator[dict]:
     """Numbers that follow from others are what their sum gives."""
     for line in table[table["derived"] != ""].itertuples():
@@ -91,22 +74,24 @@ def _derived(table: pd.DataFrame) -> Iterator[dict]:
 
 def _grid(table: pd.DataFrame) -> Iterator[dict]:
     """Shares of n rows are whole numbers of rows."""
-    whole = {"all rows": ROWS, "partial rows": ROWS // 2, "full rows": ROWS // 2}
+    sizes = {"all rows": ROWS, "partial rows": ROWS // 2, "full rows": ROWS // 2}
     exact = table[
         (table["relation"] == "") & (table["derived"] == "") & table["unit"].isin(["fraction", "percent", "points"])
     ]
-    exact = exact[exact["slice"].isin(list(whole)) & exact["quantity"].isin(["accuracy", "difference"])]
+    exact = exact[exact["slice"].isin(list(sizes)) & exact["quantity"].isin(["accuracy", "difference"])]
     for line in exact[exact["dataset"] != "every dataset"].itertuples():
-        n = whole[line.slice]
+        n = sizes[line.slice]
         rows = natural(line) * n
         yield _line(f"whole rows: {_name(line)}", f"{rows:g} of {n} rows", line.value, abs(rows - round(rows)) < 1e-6)
     slices = table[
         table["slice"].isin(["schema-matched control", "prompt versions"]) | table["slice"].str.startswith("caps")
     ]
     for line in slices[slices["relation"] == ""].itertuples():
-        rows = natural(line) * 50
-        yield _line(f"whole rows: {_name(line)}", f"{rows:g} of 50 rows", line.value, abs(rows - round(rows)) < 1e-6)
-    for line in table[table["quantity"] == "verdicts that flip"].itertuples():
+        rows = natural(line) * SLICE
+        whole = abs(rows - round(rows)) < 1e-6
+        yield _line(f"whole rows: {_name(line)}", f"{rows:g} of {SLICE} rows", line.value, whole)
+    flips = table[(table["quantity"] == "verdicts that flip") & (table["relation"] == "")]
+    for line in flips.itertuples():
         sizes = [n for n in range(40, 51, 2) if abs(natural(line) * n - round(natural(line) * n)) < 1e-6]
         text = f"a whole number of rows with {', '.join(map(str, sizes)) or 'no'} rows (even, 40 to 50)"
         yield _line(
@@ -135,20 +120,20 @@ def _p_of_wins(table: pd.DataFrame) -> Iterator[dict]:
             )
 
 
+def _splits(p: str) -> list[tuple[int, int]]:
+    """The questions won and lost that give a p as it is written, the fewest first."""
+    digits = len(p.split(".")[1])
+    every = ((n - k, k) for n in range(1, STUDY_QUESTIONS + 1) for k in range(n // 2 + 1))
+    return [split for split in every if round(sign_test(*split).p_value, digits) == float(p)]
+
+
 def _wins_of_p(table: pd.DataFrame) -> Iterator[dict]:
     """Which questions won and lost give a p that is reported alone."""
-    for line in table[(table["quantity"] == "p") & (table["relation"] == "")].itertuples():
-        if "e" in line.value:
-            continue
-        digits = len(line.value.split(".")[1])
-        splits = [
-            f"{n - k}:{k}"
-            for n in range(1, STUDY_QUESTIONS + 1)
-            for k in range(n // 2 + 1)
-            if round(sign_test(n - k, k).p_value, digits) == float(line.value)
-        ]
-        text = f"questions won and lost: {', '.join(splits) or 'none'}"
-        yield _line(f"what gives p, {_name(line)}", text, line.value, bool(splits))
+    plain = table[(table["quantity"] == "p") & (table["relation"] == "") & ~table["value"].str.contains("e")]
+    for line in plain.itertuples():
+        named = ", ".join(f"{won}:{lost}" for won, lost in _splits(line.value))
+        text = f"questions won and lost: {named or 'none'}"
+        yield _line(f"what gives p, {_name(line)}", text, line.value, bool(named))
 
 
 def _p_of_differences(table: pd.DataFrame) -> Iterator[dict]:
@@ -207,12 +192,14 @@ def _ranges(table: pd.DataFrame) -> Iterator[dict]:
 
 
 def _interval(table: pd.DataFrame) -> Iterator[dict]:
-    """Whether a bootstrap interval can exclude 0 where p is .125, as reported for GPT-4.1 on TruthfulQA."""
-    line = next(table[table["quantity"] == "lower end of the difference"].itertuples())
-    values = [0.5] * 4 + [0.0] * (STUDY_QUESTIONS - 4)
-    found = cluster_bootstrap(values, range(STUDY_QUESTIONS), bounds=(-1, 1))
-    text = f"4:0 questions of one row each: [{100 * found.low:.2f}, {100 * found.high:.2f}] points by bootstrap"
-    yield _line(f"interval beside p, {_name(line)}", text, f"{line.relation} {line.value}", found.low > 0)
+    """Whether a bootstrap interval can exclude 0 beside the p that is reported for the same questions."""
+    for line in table[table["quantity"] == "lower end of the difference"].itertuples():
+        same = {name: getattr(line, name) for name in ("dataset", "judge", "design")}
+        for won, lost in _splits(f"{_value(table, quantity='p', **same):g}")[:1]:
+            values = [0.5] * won + [-0.5] * lost + [0.0] * (STUDY_QUESTIONS - won - lost)
+            found = cluster_bootstrap(values, range(STUDY_QUESTIONS), bounds=(-1, 1))
+            text = f"{won}:{lost} questions of one row each: [{100 * found.low:.2f}, {100 * found.high:.2f}] points"
+            yield _line(f"interval beside p, {_name(line)}", text, f"{line.relation} {line.value}", found.low > 0)
 
 
 def _sums(table: pd.DataFrame) -> Iterator[dict]:

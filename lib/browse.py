@@ -26,6 +26,8 @@ from lib.store import Store
 SHARD = 250
 # How many words of a reply are tried as the place of its verdict; a real verdict stands at a key, and is tried first.
 TRIES = 40
+# And how many characters are read again for that: a cut reply of a megabyte would take minutes.
+READ_AGAIN = 2_000_000
 # What the list can be filtered by, with the order of values that have one. Other values follow by name.
 FILTERS: dict[str, Sequence[str]] = {
     "run": (),
@@ -92,7 +94,7 @@ def marked(text: str | None, finish_reason: str | None) -> tuple[str | None, tup
         return None, ()
     spans: list[tuple[int, int]] = []
     for start, end in sorted((word.span() for word in _WORD.finditer(text)), key=lambda span: _unlikely(text, span))[
-        :TRIES
+        : min(TRIES, 1 + READ_AGAIN // max(1, len(text)))
     ]:
         other = "unsupported" if text[start:end].lower() == "supported" else "supported"
         again = parse_reply(text[:start] + other + text[end:], finish_reason)

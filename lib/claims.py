@@ -1,6 +1,6 @@
 """The paper's claims in words, each computed for each judge: it holds, it fails, or these data cannot tell.
 
-How one is decided stands in `lib.evidence`. Judges that are none of the study's have columns of their own.
+How one is decided stands in `lib.decisions`. Judges that are none of the study's have columns of their own.
 """
 
 from __future__ import annotations
@@ -10,14 +10,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from lib.compared import study_judges
-from lib.evidence import (
-    CANNOT_TELL,
-    FAILS,
-    HOLDS,
-    NOT_RUN,
-    Evidence,
-    Found,
+from lib.decisions import (
     above,
     bins,
     cheaper,
@@ -29,7 +22,9 @@ from lib.evidence import (
     r_last,
     versions,
 )
+from lib.evidence import CANNOT_TELL, FAILS, HOLDS, NOT_RUN, Evidence, Found
 from lib.material import Material
+from lib.study import failed, study_judges
 
 
 @dataclass(frozen=True)
@@ -73,6 +68,8 @@ def check(m: Material) -> pd.DataFrame:
     for claim in CLAIMS:
         for judge in m.p.judges:
             found, detail = claim.decide(evidence, judge) or (NOT_RUN, "")
+            if found in (HOLDS, FAILS) and (why := failed(m, judge)):
+                found, detail = CANNOT_TELL, f"{why}; {detail}"
             lines.append(
                 {"claim": claim.text, "judge": judge, "study": names.get(judge, "")}
                 | {"found": found, "detail": detail}

@@ -12,55 +12,25 @@ import re
 import pandas as pd
 
 from lib import stats
-from lib.material import Material, designs_of
+from lib.material import Material
 from lib.reported import natural, said
 from lib.reproduced import AUTHOR, numbers
-from lib.results import PRIMARY
+from lib.study import (
+    DATASETS,
+    JUDGES,
+    LEAST_QUESTIONS,
+    OUTPUTS,
+    PRIMARY_SLICES,
+    STUDY_QUESTIONS,
+    failed,
+    families,
+    study_judges,
+)
 from lib.tables import interval
 
 WITHIN, OUTSIDE, NOT_RUN = "within", "outside", "not run"
-# The study's judges, told by the model that answered, whatever the entry is called. Which snapshots the paper used
-# it does not say, so any of the family counts.
-FAMILIES = {
-    "Opus": r"claude-(?:.*-)?opus\b.*",
-    "GPT-4.1": r"gpt-4\.1(?:-\d{4}-\d{2}-\d{2})?",
-    "Gemini": r"gemini-.*",
-    "Sonnet": r"claude-sonnet-4[-.]6\b.*",
-}
-THREE = ("Opus", "GPT-4.1", "Gemini")
-JUDGES = {"three judges": THREE, "four judges": (*THREE, "Sonnet"), "every judge": THREE}
-STUDY_QUESTIONS = 200
-# The study's slices had 40 to 50 rows, both rows of a question.
-LEAST_QUESTIONS = 20
-PRIMARY_SLICES = ("all rows", "full rows", "partial rows", "complexity bins")
 # Of numbers that no judge gives: what our readers and generators give.
 NO_JUDGE = "labels and answers here"
-
-
-def study_judges(m: Material) -> dict[str, str]:
-    """Which of the material's judges is which of the study's: the paper's name to the entry of judges.yaml.
-
-    By the models that answered; a judge with replies of another family, or asked about the sample, or in other
-    versions of the designs than the first, is none of them.
-    Raises ValueError if two judges are the same one.
-    """
-    found: dict[str, str] = {}
-    if m.p.source == "sample" and set(m.p.files) != set(m.p.datasets):
-        return found
-    for entry in m.p.judges:
-        if set(designs_of(m.p, entry)) - set(PRIMARY):
-            continue
-        judged = [part for part in (m.judged, m.conditions, m.generated) if len(part)]
-        parts = [part.loc[part["judge"] == entry, "model"] for part in judged]
-        models = {name.rsplit("/", 1)[-1] for part in parts for name in part.dropna().unique()}
-        for name, pattern in FAMILIES.items():
-            if models and all(re.fullmatch(pattern, model) for model in models):
-                if name in found:
-                    raise ValueError(
-                        f"judges: {found[name]} and {entry} are both the paper's {name}; name one of them"
-                    )
-                found[name] = entry
-    return found
 
 
 def compare(m: Material) -> pd.DataFrame:
@@ -78,15 +48,17 @@ def compare(m: Material) -> pd.DataFrame:
     """
     table, found, study = m.reported, numbers(m), study_judges(m)
     others = [name for name in m.p.judges if name not in study.values()]
-    lines = [_compared(line, found, study, others) for line in table.itertuples()]
+    spoilt = {name: why for name, entry in study.items() if (why := failed(m, entry))}
+    spoilt |= {name: f"{' and '.join(two)} are both {name}" for name, two in families(m).items() if len(two) > 1}
+    lines = [_compared(line, found, study, others, spoilt) for line in table.itertuples()]
     return table.join(pd.DataFrame(lines, index=table.index))
 
 
-def _compared(line, found: pd.DataFrame, study: dict[str, str], others: list[str]) -> dict:
+def _compared(line, found: pd.DataFrame, study: dict[str, str], others: list[str], spoilt: dict[str, str]) -> dict:
     mine = _candidates(line, found)
     names = JUDGES.get(line.judge, (line.judge,))
     ran = [study[name] for name in names if name in study]
-    why = _not_run(line, names, study, mine)
+    why = next((spoilt[name] for name in names if name in spoilt), "") or _not_run(line, names, study, mine)
     part = mine[mine["judge"].isin(ran)] if line.judge else mine[mine["judge"] == AUTHOR]
     picked = _picked(line, part) if not why and len(part) else None
     if not why and picked is None:
@@ -128,8 +100,23 @@ def _not_run(line, names, study: dict[str, str], mine: pd.DataFrame) -> str:
         return "" if there else "the author's labels and answers are not here"
     if line.judge.endswith("of three"):
         return "the source does not name the judge"
-    absent = [name for name in names if name not in study or study[name] not in set(mine["judge"])]
+    absent = [
+        name for name in names if name not in study or not _whole(line, mine[mine["judge"] == study[name]], name)
+    ]
     return f"no such run by {', '.join(absent)} on the benchmarks" if absent else ""
+
+
+def _whole(line, mine: pd.DataFrame, name: str) -> bool:
+    """Whether a judge gave every number that a line speaks of."""
+    if mine.empty:
+        return False
+    if line.dataset == "every dataset":
+        designs = "CH" if name == "Sonnet" else "CHRB"
+        there = set(zip(mine["dataset"], mine["design"], strict=True))
+        return there >= {(dataset, design) for dataset in DATASETS for design in designs}
+    if line.design == "every design":
+        return set(mine["design"]) >= {"C", "H"}
+    return len(mine) == 3 if line.slice in ("prompt versions", "caps 128, 256 and 512") else True
 
 
 def _picked(line, part: pd.DataFrame) -> pd.DataFrame | None:
@@ -156,7 +143,7 @@ def _other_size(line, picked: pd.DataFrame | None) -> str:
         return f"{asked.min():.0f} questions here, the study had {STUDY_QUESTIONS} a dataset"
     if (asked < LEAST_QUESTIONS).any() and line.judge:
         return f"{asked.min():.0f} questions here, the study's slices had {LEAST_QUESTIONS} or more"
-    wanted = STUDY_QUESTIONS if line.unit == "questions" else None
+    wanted = {"questions": STUDY_QUESTIONS, "outputs": OUTPUTS}.get(line.unit)
     if match := re.search(r"of (\d+)$", line.unit):
         wanted = int(match[1])
     sizes = sorted({int(size) for size in picked["of"].dropna()})

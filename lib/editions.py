@@ -22,7 +22,7 @@ from lib.notebooks import check_parameters, declared_parameters, notebook_path
 from lib.paper import write_paper
 from lib.params import as_frozen, read_parameters
 from lib.prompts import LOCK
-from lib.results import provenance
+from lib.results import provenance, remove_left
 
 FROZEN = paths.OUT / "data" / "frozen"
 MANIFEST = "manifest.json"
@@ -47,6 +47,7 @@ def freeze_paper(name: str, values: Mapping[str, object]) -> Path:
     if m.judged.empty:
         raise ValueError("there are no judgments for these parameters; run 20-judge, or make reproduce, first")
     part = folder.with_name(f".{name}.part{os.getpid()}")
+    remove_left(folder.parent, f".{name}.part")
     try:
         (part / "material").mkdir(parents=True)
         for frame in FRAMES:
@@ -86,12 +87,22 @@ def read_frozen(name: str) -> Material:
     if not (folder / MANIFEST).exists():
         there = ", ".join(sorted(path.name for path in FROZEN.glob("[!.]*"))) or "none"
         raise ValueError(f"frozen: there is no {paths.shown(folder)}; frozen are: {there}")
-    wanted, found = json.loads((folder / MANIFEST).read_text(encoding="utf-8")), hashes(folder)
+    wanted, found = _manifest(folder / MANIFEST), hashes(folder)
     if changed := sorted(file for file in wanted.keys() | found.keys() if wanted.get(file) != found.get(file)):
         raise ValueError(f"{paths.shown(folder)}: {', '.join(changed[:5])} differ from {MANIFEST}; freeze it anew")
     values = json.loads((folder / "parameters.json").read_text(encoding="utf-8"))
     frames = [pd.read_parquet(folder / "material" / f"{frame}.parquet") for frame in FRAMES]
     return Material(as_frozen(values), *frames)
+
+
+def _manifest(path: Path) -> dict[str, str]:
+    try:
+        wanted = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        wanted = None
+    if not isinstance(wanted, dict):
+        raise ValueError(f"{paths.shown(path)} cannot be read; freeze the paper anew")
+    return wanted
 
 
 def differing(name: str, files: list[Path]) -> list[str]:
@@ -130,7 +141,7 @@ def main(arguments: list[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     print(f"Frozen: {paths.shown(folder)}, {len(hashes(folder))} files. Read it back with 70-paper:")
-    print(f"  .venv/bin/papermill notebooks/70-paper.ipynb out.ipynb -p frozen {folder.name}")
+    print(f"  .venv/bin/papermill notebooks/70-paper.ipynb out.ipynb -r frozen {folder.name}")
     return 0
 
 

@@ -19,7 +19,7 @@ from lib.judges import load_judge
 from lib.params import run_name, source_name
 from lib.plan import PRIMARY_RUN
 from lib.reported import reported
-from lib.results import cell_path, command, read_answers, read_rows
+from lib.results import cell_path, command, command_of, read_answers, read_rows
 from lib.slices import read_slices
 
 # The parts of a material that runs of 20-judge fill.
@@ -72,7 +72,9 @@ def gather(p) -> Material:
     about = paths.FIGURES / run / "table-01-rows.csv"
     rows = read_rows(run, p.datasets)
     judged, absent = _primary(run, p)
-    slices = read_slices(own) if p.slices else []
+    # Slices of judges that are not compared are left out.
+    own.slices = {judge: n for judge, n in p.slices.items() if judge in p.judges}
+    slices = read_slices(own) if own.slices else []
     absent += [
         (CONDITION, each.judge, *cell, p.slices[each.judge])
         for each in slices
@@ -93,6 +95,12 @@ def gather(p) -> Material:
         pd.DataFrame(absent + more, columns=_ABSENT),
         reported(),
     )
+
+
+def labels_command(p) -> str:
+    """The command by which 10-labels describes these rows."""
+    values = {name: getattr(p, name) for name in ("source", "files", "datasets", "n_questions", "seed")}
+    return command_of("10-labels", values)
 
 
 def designs_of(p, judge: str) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from lib.recorded import canonical
 from lib.results import comparison, write_table
 from lib.table_files import write_forms
 
-PAIRS = [("H", "C"), ("R", "C"), ("B", "C"), ("R", "H"), ("B", "H"), ("R", "B")]
+PAIRS = [("H", "C"), ("R", "C"), ("B", "C"), ("R", "H"), ("B", "H"), ("B", "R")]
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,7 @@ def write_tables(made: Sequence[Table], folder: str | Path) -> list[Path]:
     files: list[Path] = []
     for each in made:
         if len(each.data):
-            title = f"Table {each.number}. {each.title}."
-            files += write_forms(paths.FIGURES / folder, each.stem, title, each.data, each.shown)
+            files += write_forms(paths.FIGURES / folder, each.stem, each.number, each.title, each.data, each.shown)
     return files
 
 

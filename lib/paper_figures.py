@@ -29,6 +29,7 @@ STYLE |= dict.fromkeys(("axes.labelsize", "legend.title_fontsize"), 8) | {"axes.
 STYLE |= dict.fromkeys(("axes.linewidth", "grid.linewidth", "hatch.linewidth"), 0.6) | {"grid.color": "0.88"}
 STYLE |= {"axes.edgecolor": "0.5", "figure.constrained_layout.use": True, "figure.dpi": 200, "legend.frameon": False}
 STYLE |= {"font.family": "DejaVu Sans", "pdf.fonttype": 42, "svg.fonttype": "path", "svg.hashsalt": "judge-designs"}
+STYLE |= {"text.parse_math": False}  # a name with a dollar is a name
 STYLE |= dict.fromkeys(("xtick.major.pad", "ytick.major.pad"), 2)
 WIDTH, COLUMN = 7.0, 3.35
 DESIGN_COLORS = dict(zip(tables.DESIGNS, ("#1f3f94", "#e69f00", "#009e73", "#b5360f", "#3d1152"), strict=True))

@@ -43,14 +43,19 @@ def _more(wide: pd.DataFrame, design: str, base: str) -> dict[str, float | str]:
     return ends | {"base_tokens": both[base].mean()}
 
 
+def ratio(value: float, base: float) -> float:
+    """`value` as a share of `base`; NaN where a server reports no tokens but 0."""
+    return value / base if base else math.nan
+
+
 def token_shown(table: pd.DataFrame) -> pd.DataFrame:
     """`token_table` for people: one line a dataset x judge, one column a design; more than the base in percent."""
     lines: dict[tuple, dict[str, str]] = {}
     for line in table.itertuples():
         text = f"{line.tokens:.0f}"
         if not math.isnan(line.more):
-            more, low, high = (value / line.base_tokens for value in (line.more, line.low, line.high))
-            text += f" ({100 * more:+.1f} % {interval(low, high)})"
+            more, low, high = (ratio(value, line.base_tokens) for value in (line.more, line.low, line.high))
+            text += "" if math.isnan(more) else f" ({100 * more:+.1f} % {interval(low, high)})"
         lines.setdefault((line.dataset, line.judge), {})[line.design] = text
     there = [name for name in DESIGNS if any(name in texts for texts in lines.values())]
     named = [

@@ -15,7 +15,8 @@ import pandas as pd
 from lib import agreement, diagnosis, effects, generated, generated_tables, paper_stats, standard_tables, standards
 from lib import tables as t
 from lib.conditions import CONDITIONS
-from lib.material import CONDITION, GENERATED, PRIMARY, Material, missing
+from lib.exact import with_holm
+from lib.material import CONDITION, GENERATED, PRIMARY, Material, labels_command, missing
 from lib.plan import PRIMARY_RUN
 
 _BY = ["judge", "condition", "dataset"]
@@ -74,15 +75,24 @@ def _table(entry: _Entry, m: Material) -> Table:
         # Without a line of data there is nothing to show, whatever the columns.
         data, shown = (data, shown) if len(data) else (pd.DataFrame(), pd.DataFrame())
     if data.empty and not lacks:
-        lacks = ["the runs that are there hold nothing for this table"]
+        lacks = [_NOTHING_ASKED[entry.part]]
     return Table(entry.number, entry.name, entry.title, data, shown, lacks)
+
+
+# Why a table is empty where no cell of its part is missing: nothing of it was asked for.
+_NOTHING_ASKED = {
+    PRIMARY: "the judges and datasets that are named have nothing for it",
+    CONDITION: "slices names no judge that was asked for this",
+    GENERATED: "generators names none, or no judge was asked in C, H and R",
+    "labels": "the people's labels are of other rows than those judged in every design",
+}
 
 
 def _lacking(entry: _Entry, m: Material) -> list[str]:
     if entry.part == "about":
-        return [] if len(m.about) else ["no table of 10-labels for these rows: run 10-labels with these parameters"]
+        return [] if len(m.about) else [f"what 10-labels writes: {labels_command(m.p)}"]
     if entry.part == "labels":
-        none = [] if len(m.labels) else ["no labels by people: name files of data/labels/ in annotators"]
+        none = [] if len(m.labels) else ["labels by people; name files of data/labels in annotators"]
         return none + (missing(m, PRIMARY) if entry.number == 4 else [])
     return missing(m, entry.part, lambda cell: _matters(entry, cell))
 
@@ -108,8 +118,9 @@ def _accuracy(m: Material) -> tuple[pd.DataFrame, pd.DataFrame]:
 def _pairs(pairs: list[tuple[str, str]], dataset: str = "") -> Callable:
     def build(m: Material) -> tuple[pd.DataFrame, pd.DataFrame]:
         rows = m.judged[m.judged["dataset"] == dataset] if dataset else m.judged
-        table = t.paired_table(rows, pairs)
-        return table, t.paired_shown(table)
+        # What is told of one judge does not depend on which others stand beside it.
+        table = with_holm(t.paired_table(rows, pairs)) if len(rows) else rows
+        return table, t.paired_shown(table) if len(table) else table
 
     return build
 
@@ -179,7 +190,7 @@ def _tokens(m: Material) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _complexity(m: Material) -> tuple[pd.DataFrame, pd.DataFrame]:
-    table = t.complexity_table(m.judged, n_bins=m.p.complexity_bins)
+    table = with_holm(t.complexity_table(m.judged, n_bins=m.p.complexity_bins))
     return table, t.paired_shown(table)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pandas as pd
 
 from lib import paths
@@ -10,6 +12,7 @@ from lib.tables import markdown
 REPORTED = paths.DATA / "paper" / "reported.csv"
 # Of several judges, designs or versions: which number of them is reported.
 WHICH = ("", "lowest", "highest", "each", "sum")
+_SUM = re.compile(r"[\d.]+|[-+*]")
 RELATIONS = ("", "at most", "about", "above")
 
 
@@ -27,6 +30,23 @@ def reported(*quantities: str) -> pd.DataFrame:
 def natural(line) -> float:
     """A line's value on the scale of `lib.reproduced`: percent and points as fractions, the others as they are."""
     return float(line.value) / (100 if line.unit in ("percent", "points") else 1)
+
+
+def evaluate(text: str) -> float:
+    """A sum such as `2 * 0.850 - 0.70`: products before sums. Raises ValueError for anything else."""
+    parts = _SUM.findall(text)
+    if "".join(parts) != text.replace(" ", "") or len(parts) % 2 == 0:
+        raise ValueError(f"{text!r} is no sum of numbers")
+    total, sign = 0.0, 1.0
+    for term in re.split(r"(?<=[\d. ])([-+])", text.replace(" ", "")):
+        if term in "+-":
+            sign = -1.0 if term == "-" else 1.0
+        else:
+            product_ = 1.0
+            for factor in term.split("*"):
+                product_ *= float(factor)
+            total += sign * product_
+    return total
 
 
 def said(line) -> str:

@@ -110,7 +110,7 @@ def _tokens(x, sign: int) -> Iterator[dict]:
     """More tokens than H as a share of H's; or, for H beside C, how many fewer."""
     if sign > 0:
         key = ("more tokens a call", x.dataset, x.judge, f"{x.design} − {x.base}", ALL)
-        value, low, high = (end / x.base_tokens for end in (x.more, x.low, x.high))
+        value, low, high = (paper_stats.ratio(end, x.base_tokens) for end in (x.more, x.low, x.high))
     else:
         key = ("fewer tokens a call", x.dataset, x.judge, f"{x.design} − {x.base}", ALL)
         value, low, high = -x.more, -x.high, -x.low

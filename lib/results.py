@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
@@ -90,8 +91,14 @@ def command(p, judge: str, cells: Sequence[tuple[str, str, str]]) -> str:
         values["generators"] = list(p.generators)
     if conditions != ["primary"]:
         values["condition"] = "+".join(conditions)
-    text = yaml.safe_dump(values, default_flow_style=True, width=10_000, sort_keys=False).strip()
-    return f".venv/bin/papermill notebooks/20-judge.ipynb out.ipynb -y {shlex.quote(text)}"
+    return command_of("20-judge", values)
+
+
+def command_of(notebook: str, values: Mapping[str, object]) -> str:
+    """The command that runs a notebook with these parameters."""
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+    text = yaml.safe_dump(plain, default_flow_style=True, width=10_000, sort_keys=False).strip()
+    return f".venv/bin/papermill notebooks/{notebook}.ipynb out.ipynb -y {shlex.quote(text)}"
 
 
 def write_rows(run: str, rows: pd.DataFrame) -> list[Path]:
@@ -165,6 +172,16 @@ def write_bytes(path: Path, data: bytes) -> Path:
         return part.replace(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def remove_left(folder: Path, start: str) -> None:
+    """Remove folders `<start><process id>` in `folder` that processes which ended half way left behind."""
+    import psutil
+
+    for path in folder.glob(f"{start}*"):
+        process = path.name.removeprefix(start)
+        if process.isdecimal() and not psutil.pid_exists(int(process)):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def written(files: Iterable[Path]) -> pd.DataFrame:

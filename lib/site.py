@@ -11,27 +11,24 @@ import re
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import quote
 
 import nbformat
-import pandas as pd
 from tqdm import tqdm
 
 from lib import paths
 from lib.browse import read_judgments, script, write_judgments
-from lib.claims import checked_shown
-from lib.compared import tally
+from lib.headlines import headline, held, read_texts
 from lib.notebooks import notebooks
-from lib.pages import markdown_html, notebook_html, write_assets, write_page
-from lib.paper import folder_name
+from lib.pages import notebook_html, write_assets, write_page
 from lib.params import as_frozen, assigned_names, read_parameters, run_name
-from lib.results import comparison, provenance, write_bytes
+from lib.results import provenance, remove_left, write_bytes
 from lib.store import Store
 from lib.sweeps import read_steps
-from lib.tables import markdown
 
 REPORT = "report"
 # Of a figure in several forms, the first that a browser shows.
@@ -78,7 +75,7 @@ def read_executed(steps: Path) -> list[Step]:
 
 
 def _step(notebook: Path, out: Path, values: dict[str, object]) -> Step:
-    content = nbformat.read(out, as_version=4) if out.exists() else None
+    content = _read(out) if out.exists() else None
     title, end = about(content or nbformat.read(notebook, as_version=4))
     declared = {}
     if content:
@@ -87,6 +84,13 @@ def _step(notebook: Path, out: Path, values: dict[str, object]) -> Step:
         tagged = [cell.source for cell in content.cells if "parameters" in cell.metadata.get("tags", [])]
         declared = assigned_names(tagged[0]) if tagged else {}
     return Step(notebook.stem, f"{out.stem}.html", title, end, values, declared | values, content)
+
+
+def _read(path: Path) -> nbformat.NotebookNode:
+    try:
+        return nbformat.read(path, as_version=4)
+    except Exception as error:  # nbformat raises of many kinds for what is no notebook
+        raise ValueError(f"{paths.shown(path)} cannot be read as a notebook ({type(error).__name__})") from None
 
 
 def about(notebook: nbformat.NotebookNode) -> tuple[str, str]:
@@ -103,39 +107,28 @@ def judged_runs(steps: Sequence[Step]) -> list[str]:
     return list(dict.fromkeys(run_name(as_frozen(step.all_parameters)) for step in judging))
 
 
-def headline(steps: Sequence[Step]) -> dict[str, str] | None:
-    """The primary table as HTML, its folder, and its figure of accuracy; None if 30-designs left none."""
-    for step in reversed([step for step in steps if step.content and step.notebook == "30-designs"]):
-        p = as_frozen(step.all_parameters)
-        folder = paths.FIGURES / comparison(run_name(p), p)
-        table = folder / "table-02-accuracy.md"
-        if table.exists():
-            figure = next((each for each in figures() if each["name"] == f"{folder.name}/accuracy"), {})
-            return {"folder": folder.name, "table": markdown_html(table.read_text(encoding="utf-8"))} | figure
-    return None
+def _last(steps: Sequence[Step], notebook: str) -> SimpleNamespace | None:
+    """The parameters of the last run of a notebook, None if it was not run."""
+    ran = [step for step in steps if step.content and step.notebook == notebook]
+    return as_frozen(ran[-1].all_parameters) if ran else None
 
 
-def held(steps: Sequence[Step]) -> dict[str, str] | None:
-    """What held of the paper, as HTML: the count of reported numbers and the claims; None without 70-paper."""
-    for step in reversed([step for step in steps if step.content and step.notebook == "70-paper"]):
-        folder = paths.FIGURES / folder_name(as_frozen(step.all_parameters))
-        if (folder / "claims.csv").exists():
-            numbers, claims = (_texts(folder / f"{name}.csv") for name in ("reported-reproduced", "claims"))
-            said = {"tally": tally(numbers), "claims": markdown(checked_shown(claims))}
-            return {"folder": folder.name} | {name: markdown_html(text) for name, text in said.items()}
-    return None
+def written_folders(steps: Sequence[Step]) -> set[str]:
+    """The folders of figures that the executed notebooks name: what other runs left belongs to another report."""
+    texts = [str(cell.get("outputs", "")) for step in steps if step.content for cell in step.content.cells]
+    return {name for text in texts for name in re.findall(r"figures/([^/\s|'\"\\]+)/", text)} - {REPORT}
 
 
-def result_files(endings: Sequence[str]) -> list[Path]:
-    """The files of the figures' folders with one of these endings, without the report's own, by folder and name."""
-    files = [path for path in paths.FIGURES.glob("*/*") if path.suffix in endings]
-    return sorted(path for path in files if path.parent.name != REPORT and not path.parent.name.startswith("."))
+def result_files(folders: Iterable[str], endings: Sequence[str]) -> list[Path]:
+    """The files in these folders of figures with one of these endings, by folder and name."""
+    files = (path for folder in folders for path in (paths.FIGURES / folder).glob("*"))
+    return sorted(path for path in files if path.suffix in endings)
 
 
-def figures() -> list[dict[str, object]]:
+def figures(folders: Iterable[str]) -> list[dict[str, object]]:
     """Every figure: `name` (folder/name), `image` (what a browser shows, or ""), and its `forms` by ending."""
     forms: dict[str, dict[str, str]] = {}
-    for path in result_files(FORMS):
+    for path in result_files(folders, FORMS):
         name = f"{path.parent.name}/{path.stem}"
         forms.setdefault(name, {})[path.suffix] = f"figures/{quote(name)}{path.suffix}"
     return [
@@ -149,18 +142,14 @@ def figures() -> list[dict[str, object]]:
     ]
 
 
-def tables() -> list[dict[str, object]]:
+def tables(folders: Iterable[str]) -> list[dict[str, object]]:
     """Every CSV table: `name` (folder/name), its `columns` and its `rows`, all as text."""
     found = []
-    for path in result_files([".csv"]):
-        table, name = _texts(path), f"{path.parent.name}/{path.stem}"
+    for path in result_files(folders, [".csv"]):
+        table, name = read_texts(path), f"{path.parent.name}/{path.stem}"
         rows = table.to_numpy().tolist()
         found.append({"name": name, "folder": path.parent.name, "columns": list(table.columns), "rows": rows})
     return found
-
-
-def _texts(path: Path) -> pd.DataFrame:
-    return pd.read_csv(path, dtype=str, keep_default_na=False)
 
 
 def judges(lines: Sequence[Mapping]) -> list[dict[str, object]]:
@@ -180,14 +169,16 @@ def _notebook_pages(folder: Path, steps: Sequence[Step]) -> None:
 
 def write_site(folder: Path, steps: Sequence[Step]) -> dict[str, int]:
     """Write every page to `folder`; returns how many notebooks, tables, figures and judgments there are."""
-    shown, listed, runs = figures(), tables(), judged_runs(steps)
+    folders = written_folders(steps)
+    shown, listed, runs = figures(folders), tables(folders), judged_runs(steps)
     lines = read_judgments(runs)
     write_assets(folder / "assets")
     _notebook_pages(folder, steps)
-    for path in result_files(FORMS):
+    for path in result_files(folders, FORMS):
         write_bytes(folder / "figures" / path.parent.name / path.name, path.read_bytes())
     write_bytes(folder / "data" / "tables.js", script("window.TABLES=", listed, ";"))
-    store = Store(paths.CALLS)
+    # A report changes no store, and makes none.
+    store = Store(paths.CALLS, read_only=True) if paths.CALLS.exists() else Store(":memory:")
     try:
         for _ in tqdm(write_judgments(folder / "data", lines, store), desc="judgments", unit="file"):
             pass
@@ -198,8 +189,11 @@ def write_site(folder: Path, steps: Sequence[Step]) -> dict[str, int]:
     write_page(folder / "tables.html", "tables.html", tables=listed)
     write_page(folder / "judgments.html", "judgments.html")
     names = sorted({step.notebook for step in steps})
-    index: dict[str, object] = {"counts": counts, "figures": shown, "runs": runs, "headline": headline(steps)}
-    index["held"] = held(steps)
+    index: dict[str, object] = {"counts": counts, "figures": shown, "runs": runs, "headline": None, "held": None}
+    if p := _last(steps, "30-designs"):
+        index["headline"] = headline(p, shown)
+    if p := _last(steps, "70-paper"):
+        index["held"] = held(p)
     index["notebooks"] = [(name, [step for step in steps if step.notebook == name]) for name in names]
     index["others"] = [path.stem for path in notebooks() if path.stem not in names]
     write_page(folder / "index.html", "index.html", judges=judges(lines), provenance=provenance(), **index)
@@ -213,6 +207,8 @@ def build(steps: Path) -> dict[str, int]:
     """
     executed = read_executed(steps)
     target = paths.FIGURES / REPORT
+    for name in ("part", "old"):
+        remove_left(paths.FIGURES, f".{REPORT}.{name}")
     part, old = (paths.FIGURES / f".{REPORT}.{name}{os.getpid()}" for name in ("part", "old"))
     try:
         counts = write_site(part, executed)

@@ -58,10 +58,13 @@ _INSERT = f"INSERT OR IGNORE INTO calls ({', '.join(COLUMNS)}) VALUES ({', '.joi
 class Store:
     """The replies in `path`, over those recorded in `recorded` (JSONL, gzipped, one `Stored` a line).
 
-    Raises ValueError for a file that is no store, is of another version, or a recorded file with a bad line.
+    With `read_only` the file is neither made nor changed. Raises ValueError for a file that is no store, is of
+    another version, or a recorded file with a bad line.
     """
 
-    def __init__(self, path: str | Path = paths.CALLS, recorded: Sequence[Path] | None = None):
+    def __init__(
+        self, path: str | Path = paths.CALLS, recorded: Sequence[Path] | None = None, *, read_only: bool = False
+    ):
         if recorded is None:
             recorded = sorted(paths.RECORDED.glob("*.jsonl.gz"))
         self._recorded = {call.key: call for file in recorded for call in read_recorded(file)}
@@ -69,10 +72,11 @@ class Store:
         if str(path) != ":memory:":
             Path(path).parent.mkdir(parents=True, exist_ok=True)
         try:
-            self._db = sqlite3.connect(path, timeout=5, isolation_level=None)
+            address = f"{Path(path).resolve().as_uri()}?mode=ro" if read_only else path
+            self._db = sqlite3.connect(address, timeout=5, isolation_level=None, uri=read_only)
             for attempt in tenacity.Retrying(retry=_LOCKED, wait=_A_MOMENT, stop=_TEN_SECONDS, reraise=True):
                 with attempt:
-                    self._prepare()
+                    self._version() if read_only else self._prepare()
         except sqlite3.Error as error:
             raise ValueError(f"{paths.shown(path)} cannot be opened as a store of replies: {error}") from None
         except ValueError as error:

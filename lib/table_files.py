@@ -37,20 +37,23 @@ _LATEX = {
 _ONE_COLUMN = 52
 
 
-def write_forms(folder: Path, stem: str, title: str, data: pd.DataFrame, shown: pd.DataFrame) -> list[Path]:
+def write_forms(
+    folder: Path, stem: str, number: int, title: str, data: pd.DataFrame, shown: pd.DataFrame
+) -> list[Path]:
     """Write `<stem>.csv` (of `data`), `.md`, `.tex` and `.html` (of `shown`, texts) in `folder`; returns the paths.
 
-    A `**text**` of `shown` becomes bold in each form.
+    A `**text**` of `shown` becomes bold in each form. LaTeX numbers its tables itself.
     """
-    forms = {"md": f"{markdown(shown)}\n", "tex": latex(shown, stem, title), "html": html(shown, stem, title)}
+    forms = {"md": f"{markdown(shown)}\n", "tex": latex(shown, stem, f"{title}.")}
+    forms["html"] = html(shown, stem, f"Table {number}. {title}.")
     written = [write_table(folder / f"{stem}.csv", data)]
     return written + [write_bytes(folder / f"{stem}.{end}", text.encode()) for end, text in forms.items()]
 
 
 def latex(shown: pd.DataFrame, stem: str, title: str) -> str:
-    """A table of texts as a LaTeX float with booktabs rules; one that is wide is scaled to both columns.
+    """A table of texts as a LaTeX float with booktabs rules; one that is wide spans both columns and shrinks to fit.
 
-    Needs the packages booktabs and graphicx.
+    Needs the packages booktabs and adjustbox.
     """
     texts = _texts(shown)
     lines = [list(map(str, texts.columns)), *texts.to_numpy().tolist()]
@@ -60,7 +63,7 @@ def latex(shown: pd.DataFrame, stem: str, title: str) -> str:
     rows = [rf"\begin{{tabular}}{{{'l' * len(texts.columns)}}}", r"\toprule", head, r"\midrule", *body]
     rows += [r"\bottomrule", r"\end{tabular}"]
     if wide:
-        rows = [r"\resizebox{\textwidth}{!}{%", *rows[:-1], rows[-1] + "}"]
+        rows = [r"\begin{adjustbox}{max width=\textwidth}", *rows, r"\end{adjustbox}"]
     parts = [rf"\begin{{{kind}}}[t]", r"\centering", r"\small", rf"\caption{{{_escaped(title)}}}"]
     return "\n".join([*parts, rf"\label{{tab:{stem}}}", *rows, rf"\end{{{kind}}}"]) + "\n"
 

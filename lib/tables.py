@@ -101,9 +101,17 @@ def points(difference: float) -> str:
 
 
 def markdown(table: pd.DataFrame) -> str:
-    """A table of texts as Markdown: nothing is turned into a number on the way, and what is missing stays empty."""
-    texts = table.astype(object).where(table.notna(), "").astype(str)
+    """A table of texts as Markdown: nothing is turned into a number on the way, and what is missing stays empty.
+
+    A cell stays one cell, and text stays text: bars, line ends and tags are written so that they show as they are.
+    """
+    texts = table.astype(object).where(table.notna(), "").astype(str).map(_cell)
+    texts.columns = [_cell(str(name)) for name in texts.columns]
     return texts.to_markdown(index=False, disable_numparse=True)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.splitlines()).replace("|", "\\|").replace("<", "&lt;")
 
 
 def estimate_markdown(estimate: pd.DataFrame) -> str:

@@ -2,15 +2,18 @@
 
 import re
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from lib import claims, compared
-from lib.arithmetic import AGREES, DISAGREES, arithmetic, evaluate
-from lib.compared import NOT_RUN, OUTSIDE, WITHIN, compare, compared_shown, study_judges, tally
-from lib.evidence import Evidence
-from lib.reported import RELATIONS, WHICH, natural, reported
+from lib.arithmetic import AGREES, DISAGREES, arithmetic
+from lib.compared import NOT_RUN, OUTSIDE, WITHIN, compare, compared_shown, tally
+from lib.evidence import Evidence, ranged
+from lib.reported import RELATIONS, WHICH, evaluate, natural, reported
 from lib.reproduced import numbers
+from lib.resampling import cluster_bootstrap
+from lib.study import study_judges
 from tests import papers
 
 TABLE = reported()
@@ -190,10 +193,80 @@ def test_few_questions_are_no_reproduction_however_wide_the_interval(study):
     assert line["why"] == "10 questions here, the study's slices had 20 or more"
 
 
-def test_two_judges_of_one_family_must_be_chosen_from(study):
+def test_two_judges_of_one_family_are_none_of_the_studys_and_this_is_said(study):
     models = papers.MODELS | {"gemini": "claude-opus-4-5"}
-    with pytest.raises(ValueError, match="opus and gemini are both the paper's Opus"):
-        study_judges(papers.material(judged=papers.judged(study.rows, models=models)))
+    m = papers.material(judged=papers.judged(on_asqa(study.rows), models=models), **NOTHING_ELSE)
+    assert set(study_judges(m)) == {"GPT-4.1", "Sonnet"}
+    table = compare(m)
+    line = one(table, quantity="accuracy", dataset="asqa", judge="Opus", design="R", slice="all rows")
+    assert (line["status"], line["why"]) == (NOT_RUN, "opus and gemini are both Opus")
+    assert line["opus"].startswith("0.975 [") and line["gemini"].startswith("0.86")
+
+
+def test_failed_calls_conclude_nothing(study):
+    """What a provider did not answer says nothing of a design."""
+    asqa = on_asqa(study.judged)
+    gone = (asqa["judge"] == "opus") & (asqa["design"] == "R") & (asqa["question_id"].astype(int) < 120)
+    lost = asqa.assign(verdict=asqa["verdict"].where(~gone), correct=asqa["correct"] & ~gone)
+    m = papers.material(judged=lost.assign(reason=lost["reason"].where(~gone, "failed")), **NOTHING_ELSE)
+    line = one(compare(m), quantity="accuracy", dataset="asqa", judge="Opus", design="R", slice="all rows")
+    assert (line["status"], line["why"]) == (NOT_RUN, "240 calls of opus failed: run them again")
+    table = claims.check(m).set_index(["claim", "judge"])
+    assert table.loc[("R is best on ASQA.", "opus"), "found"] == "cannot tell"
+    assert table.loc[("R is best on ASQA.", "opus"), "detail"].startswith("240 calls of opus failed")
+    assert table.loc[("R is best on ASQA.", "gemini"), "found"] == "holds"
+
+
+def test_a_number_of_all_designs_needs_all_of_them(study):
+    m = papers.material(judged=on_asqa(study.judged), **NOTHING_ELSE)
+    table = compare(m)
+    line = one(table, quantity="accuracy", dataset="every dataset", which="lowest")
+    assert line["why"] == "no such run by Opus, GPT-4.1, Gemini, Sonnet on the benchmarks"
+    outputs = table[table["quantity"] == "primary outputs"]
+    assert set(outputs["why"]) == {"counted out of 2400 here, not of 7200"}
+    assert found(m, "Every design calls")["opus"] == "cannot tell"
+    assert found(m, "H is above C in every complexity bin")["opus"] == "cannot tell"
+    some = study.conditions[study.conditions["prompt"] != "C.v3"]
+    m = papers.material(
+        papers.parameters(judges=("opus",)), **NOTHING_ELSE | {"judged": pd.DataFrame(), "conditions": some}
+    )
+    line = one(compare(m), quantity="accuracy", judge="Opus", design="C", slice="prompt versions")
+    assert line["why"] == "no such run by Opus on the benchmarks"
+
+
+@pytest.mark.parametrize(
+    "model, name",
+    [
+        ("claude-opus-4-6", "Opus"),
+        ("anthropic/claude-opus-4.6", "Opus"),
+        ("claude-3-opus-20240229", "Opus"),
+        ("claude-opus-4-6-distill-qwen-7b", None),
+        ("lmstudio/claude-opus-distill-1b.gguf", None),
+        ("gpt-4.1-2025-04-14", "GPT-4.1"),
+        ("gpt-4.1-mini-2025-04-14", None),
+        ("models/gemini-3.1-pro-preview", "Gemini"),
+        ("gemini-2.5-flash-lite", None),
+        ("gemini-embedding-001", None),
+        ("gemini-3.1-pro-preview-tuned-by-me", None),
+        ("claude-sonnet-4-6", "Sonnet"),
+        ("claude-3-5-sonnet-20241022", None),
+        ("claude-opus-sonnet-merge", None),
+    ],
+)
+def test_a_family_is_told_by_the_whole_name_of_the_model(model, name):
+    judged = pd.DataFrame({"judge": ["opus"], "model": [model], "reason": [""]})
+    m = papers.material(
+        papers.parameters(judges=("opus",)), judged=judged, conditions=pd.DataFrame(), generated=pd.DataFrame()
+    )
+    assert set(study_judges(m)) == ({name} if name else set())
+
+
+def test_a_judge_that_reports_no_tokens_but_zero_has_no_share(study):
+    none = (
+        on_asqa(study.judged).assign(tokens_in=0, tokens_out=0).astype({"tokens_in": "Int64", "tokens_out": "Int64"})
+    )
+    table = compare(papers.material(judged=none, **NOTHING_ELSE))
+    assert set(table.loc[table["quantity"] == "more tokens a call", "status"]) == {NOT_RUN}
 
 
 # Claims in words.
@@ -238,6 +311,21 @@ def test_claims_fail_where_the_contrary_was_planted(study):
     assert found(m, "H is above C on ASQA") == dict.fromkeys(papers.MODELS, "fails")
     assert found(m, "R is best on ASQA")["opus"] == "fails"
     assert found(m, "H is above C in every complexity bin")["gpt-4.1"] == "fails"
+
+
+@pytest.mark.parametrize(
+    "claim, low, high, share", [("Every design calls", 0.94, 1.0, 0.94), ("flips", 0.34, 0.5, 0.35)]
+)
+def test_a_true_claim_of_a_range_seldom_fails(claim, low, high, share):
+    """Twelve cells, each at an end of the range: without widening, one in ten of such claims would fail."""
+    rng, failures = np.random.default_rng(1), 0
+    for _ in range(300):
+        lines = []
+        for _ in range(12):
+            interval = cluster_bootstrap(rng.random(200) < share, range(200), 500, bounds=(0, 1))
+            lines.append({"value": interval.estimate, "low": interval.low, "high": interval.high})
+        failures += ranged(pd.DataFrame(lines), ("value", "low", "high"), (low, high), 0.05)[0] == "fails"
+    assert failures <= 24
 
 
 def test_few_questions_cannot_tell(study):

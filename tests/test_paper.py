@@ -100,6 +100,18 @@ def test_a_judge_that_is_not_compared_cannot_be_limited():
         gather(papers.parameters(judges=("opus",), only={"gemini": ["C.v1"]}))
 
 
+def test_slices_of_judges_that_are_not_compared_are_left_out(out):
+    m = gather(papers.parameters(judges=("opus",), only={}, slices={"opus": 5, "smollm2": 4}, annotators=()))
+    assert set(m.absent["judge"]) == {"opus"}
+
+
+def test_holm_in_the_papers_tables_is_over_one_judges_lines(small):
+    both = paper_tables(small)[2].data
+    alone = material.Material(**{**vars(small), "judged": small.judged[small.judged["judge"] == "opus"]})
+    mine = both[both["judge"] == "opus"]
+    assert mine["p_holm"].tolist() == paper_tables(alone)[2].data["p_holm"].tolist()
+
+
 def test_tokens_beyond_those_of_h_on_the_same_rows(small):
     table = token_table(small.judged)
     line = table.query("dataset == 'asqa' and judge == 'opus' and design == 'R'").iloc[0]
@@ -161,7 +173,7 @@ def test_html_shows_texts_as_they_are_and_asks_for_nothing():
 
 def test_a_table_is_written_in_four_forms_and_the_csv_holds_what_was_computed(tmp_path):
     data = pd.DataFrame({"accuracy": [1 / 3]})
-    files = write_forms(tmp_path, "table-02-x", "T", data, pd.DataFrame({"accuracy": ["33.3"]}))
+    files = write_forms(tmp_path, "table-02-x", 2, "T", data, pd.DataFrame({"accuracy": ["33.3"]}))
     assert [file.suffix for file in files] == [".csv", ".md", ".tex", ".html"]
     assert pd.read_csv(files[0])["accuracy"][0] == 1 / 3 and "33.3" in files[1].read_text()
 
@@ -216,6 +228,13 @@ def test_a_frozen_paper_that_was_changed_is_not_read(frozen):
         editions.read_frozen("v1")
     (frozen / "material" / "judged.parquet").unlink()
     with pytest.raises(ValueError, match=r"material/judged.parquet"):
+        editions.read_frozen("v1")
+
+
+@pytest.mark.parametrize("text", ["[]", "null", "{", ""])
+def test_a_damaged_manifest_is_named(frozen, text):
+    (frozen / "manifest.json").write_text(text)
+    with pytest.raises(ValueError, match=r"frozen/v1/manifest.json cannot be read"):
         editions.read_frozen("v1")
 
 

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -73,9 +74,9 @@ def test_ties_for_the_best_are_all_bold_and_nothing_is_where_all_are_equal():
     assert tables.accuracy_markdown(tables.accuracy_table(more)).count("**75.0**") == 2
 
 
-def test_a_missing_cell_is_na_and_no_hole(judged):
+def test_a_missing_cell_says_so_and_is_no_hole(judged):
     more = pd.concat([judged, judgments("C", judge="k")], ignore_index=True)
-    assert "n/a" in tables.accuracy_markdown(tables.accuracy_table(more))
+    assert "not run" in tables.accuracy_markdown(tables.accuracy_table(more))
 
 
 def test_two_versions_of_a_design_are_refused(judged):
@@ -90,9 +91,16 @@ def test_numbers_are_rendered_and_never_invented():
     assert tables.points(math.nan) == "n/a"
 
 
+def test_a_cell_of_markdown_stays_one_cell_whatever_stands_in_it():
+    text = tables.markdown(pd.DataFrame({"a|b": ["x|y", "two\nlines", "<script>"]}))
+    lines = text.splitlines()
+    assert len(lines) == 5 and all(re.sub(r"\\\|", "", line).count("|") == 2 for line in lines)
+    assert "&lt;script>" in text and "two lines" in text
+
+
 def test_markdown_keeps_texts_that_look_like_numbers():
     text = tables.markdown(pd.DataFrame({"id": ["007", "1e5"], "p": ["<1e-300", "0.125"]}))
-    assert "007" in text and "1e5" in text and "<1e-300" in text
+    assert "007" in text and "1e5" in text and "&lt;1e-300" in text
     missing = tables.markdown(pd.DataFrame({"rows": pd.array([3, None], dtype="Int64"), "b": ["None", "nan"]}))
     assert [line.split("|")[1].strip() for line in missing.splitlines()[2:]] == ["3", ""] and "nan" in missing
 

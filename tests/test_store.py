@@ -342,3 +342,20 @@ def test_many_processes_may_open_a_new_store_at_once(tmp_path):
     code = f"from lib.store import Store; print(len(Store({str(tmp_path / 'new.sqlite')!r}, recorded=())))"
     children = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(6)]
     assert [child.communicate()[0] for child in children] == ["0\n"] * 6
+
+
+def test_a_store_that_is_only_read_is_not_changed(tmp_path):
+    path = tmp_path / "calls.sqlite"
+    first = Store(path, recorded=())
+    first.put([reply("a")])
+    first.close()
+    before = path.read_bytes()
+    reader = Store(path, recorded=(), read_only=True)
+    assert reader.get(["a"])["a"].text == reply("a").text
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        reader.put([reply("b")])
+    reader.close()
+    assert path.read_bytes() == before
+    with pytest.raises(ValueError, match="cannot be opened"):
+        Store(tmp_path / "none.sqlite", recorded=(), read_only=True)
+    assert not (tmp_path / "none.sqlite").exists()

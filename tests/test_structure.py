@@ -45,11 +45,13 @@ ORDER = [
     ["figures"],
     ["effect_figures", "effect_findings", "standard_tables", "generated_tables"],
     ["paper_tables", "reproduced"],
-    ["compared"],
-    ["evidence", "arithmetic"],
+    ["study"],
+    ["compared", "evidence", "arithmetic"],
+    ["decisions"],
     ["claims"],
     ["paper"],
-    ["editions", "site"],
+    ["editions", "headlines"],
+    ["site"],
 ]
 
 
@@ -284,6 +286,7 @@ def test_every_package_that_is_imported_is_a_dependency_of_its_own():
     brought = {
         "packaging",
         "nbformat",
+        "markupsafe",
         "jsonschema",
         "huggingface-hub",
         "ipython",

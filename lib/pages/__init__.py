@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from html import unescape
 from pathlib import Path
 
 import jinja2
+import markupsafe
 import nbformat
 
 from lib.results import write_bytes
@@ -18,8 +20,6 @@ PAGES = Path(__file__).parent
 ASSETS = ("site.css", "tables.js", "judgments.js")
 # What of an output is shown: no widget, which needs a kernel, and no script.
 SHOWN = ("text/html", "text/markdown", "image/svg+xml", "image/png", "image/jpeg", "text/latex", "text/plain")
-
-_SCRIPT = re.compile(r"<script\b.*?(?:</script\s*>|\Z)", re.S | re.I)
 
 
 @cache
@@ -37,12 +37,16 @@ def markdown_html(text: str) -> str:
     """A text of Markdown, such as a table, as HTML; HTML inside it is shown as text."""
     from nbconvert.filters import markdown2html
 
-    return markdown2html(jinja2.filters.do_forceescape(text))
+    # Tables carry `<` as an entity already.
+    return markdown2html(jinja2.filters.do_forceescape(unescape(text)))
 
 
 def notebook_html(notebook: nbformat.NotebookNode) -> str:
-    """A notebook as HTML without scripts, prompts and a frame of its own."""
-    return _SCRIPT.sub("", _exporter().from_notebook_node(notebook)[0])
+    """A notebook as HTML without prompts and a frame of its own.
+
+    Whatever could run is taken out, cell by cell: what models and data say stands in outputs.
+    """
+    return _exporter().from_notebook_node(notebook)[0]
 
 
 @cache
@@ -52,9 +56,18 @@ def _exporter():
 
     shown = Config({"NbConvertBase": {"display_data_priority": list(SHOWN)}})
     hidden = {"exclude_input_prompt": True, "exclude_output_prompt": True, "exclude_anchor_links": True}
-    # The template would clean the code that Pygments has escaped already, at the price of a quarter of the time.
-    as_it_is = {"clean_html": jinja2.filters.do_mark_safe}
-    return HTMLExporter(template_name="basic", config=shown, filters=as_it_is, exclude_raw=True, **hidden)
+    safe = {"sanitize_html": True, "exclude_raw": True, "filters": {"clean_html": harmless}}
+    return HTMLExporter(template_name="basic", config=shown, **safe, **hidden)
+
+
+def harmless(html: str | bytes) -> markupsafe.Markup:
+    """HTML without scripts, styles, handlers and links that run: the rest as it is."""
+    import nh3
+
+    text = html.decode() if isinstance(html, bytes) else str(html)
+    attributes = {tag: {*names, "class", "id"} for tag, names in nh3.ALLOWED_ATTRIBUTES.items()}
+    attributes |= {tag: {"class", "id"} for tag in nh3.ALLOWED_TAGS - attributes.keys()}
+    return markupsafe.Markup(nh3.clean(text, attributes=attributes, link_rel=None))
 
 
 def write_assets(folder: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib import claims, compared
+from lib import claims, compared, paths
 from lib.arithmetic import AGREES, DISAGREES, arithmetic
 from lib.compared import NOT_RUN, OUTSIDE, WITHIN, compare, compared_shown, tally
 from lib.evidence import Evidence, ranged
@@ -52,6 +52,10 @@ def test_every_reported_number_is_a_number_with_its_place_and_no_line_stands_twi
     assert set(TABLE["which"]) <= set(WHICH) and set(TABLE["relation"]) <= set(RELATIONS)
     assert all(natural(line) >= 0 for line in TABLE.itertuples())
     assert not TABLE.duplicated(["quantity", "dataset", "judge", "design", "slice", "which"]).any()
+
+
+def test_readme_counts_the_reported_numbers():
+    assert f"the {len(TABLE)} numbers" in (paths.ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

@@ -50,16 +50,14 @@ _LOCKED = tenacity.retry_if_exception(lambda e: isinstance(e, sqlite3.Operationa
 _A_MOMENT, _TEN_SECONDS = tenacity.wait_random(0.02, 0.2), tenacity.stop_after_delay(10)
 # States of a batch whose calls are paid for or may be, and have no reply here yet.
 OPEN = ("submitting", "open")
-
-
 _INSERT = f"INSERT OR IGNORE INTO calls ({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 
 
 class Store:
     """The replies in `path`, over those recorded in `recorded` (JSONL, gzipped, one `Stored` a line).
 
-    With `read_only` the file is neither made nor changed. Raises ValueError for a file that is no store, is of
-    another version, or a recorded file with a bad line.
+    With `read_only` the file is not changed. Raises ValueError for one that is no store or of another version, and
+    for a recorded file with a bad line.
     """
 
     def __init__(
@@ -97,10 +95,12 @@ class Store:
 
     def _version(self) -> int:
         """The file's version, 0 for a new one. Raises ValueError for a file that must not be touched."""
-        version = self._db.execute("PRAGMA user_version").fetchone()[0]
+        # Tables before the version: another process may make the new file meanwhile, both in one transaction.
+        queries = "SELECT count(*) FROM sqlite_master", "PRAGMA user_version"
+        tables, version = (self._db.execute(query).fetchone()[0] for query in queries)
         if version not in (0, 1, SCHEMA_VERSION):
             raise ValueError(f"has store version {version}, this code reads {SCHEMA_VERSION}")
-        if version == 0 and self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+        if version == 0 and tables:
             raise ValueError("is another program's database, not a store of replies; name another file")
         return version
 

@@ -8,13 +8,14 @@ import sqlite3
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from lib.judges import Judge
 from lib.prompts import load_prompt
 from lib.recorded import COLUMNS, Stored, call_key, canonical, read_recorded, write_recorded
-from lib.store import Store
+from lib.store import SCHEMA_VERSION, Store
 
 ROW = {"question": "Q?", "reference": "R.", "candidate": "C."}
 
@@ -342,6 +343,22 @@ def test_many_processes_may_open_a_new_store_at_once(tmp_path):
     code = f"from lib.store import Store; print(len(Store({str(tmp_path / 'new.sqlite')!r}, recorded=())))"
     children = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(6)]
     assert [child.communicate()[0] for child in children] == ["0\n"] * 6
+
+
+def test_a_file_that_another_process_makes_a_store_meanwhile_is_no_other_programs(tmp_path):
+    """Between the two reads by which a store knows its file, another process may have made it."""
+    path, real = tmp_path / "new.sqlite", sqlite3.connect(tmp_path / "new.sqlite", isolation_level=None)
+
+    class Meanwhile:
+        def execute(self, statement):
+            rows = real.execute(statement).fetchall()
+            Store(path, recorded=()).close()
+            return SimpleNamespace(fetchone=lambda: rows[0])
+
+    store = Store.__new__(Store)
+    store._db = Meanwhile()
+    assert store._version() == SCHEMA_VERSION
+    real.close()
 
 
 def test_a_store_that_is_only_read_is_not_changed(tmp_path):
